@@ -70,7 +70,7 @@ schema: setup ## what is generated from types: JSON Schemas, tables of documents
 	$(BIN)/python -m scenarios.record_schemas docs/schemas
 	$(BIN)/python -m agent.wire.lua_tables docs/wireshark/mrc.lua
 	$(BIN)/python -m scenarios.file.reference docs/scenarios.md
-	$(BIN)/python -m faults.kinds.table docs/faults.md
+	$(BIN)/python -m faults.kinds.reference docs/faults.md
 
 setup:
 	@.ci/setup

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from agent.wire.ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
+from agent.wire.record_ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
 
 
 class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_SET"):

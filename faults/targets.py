@@ -1,6 +1,6 @@
 """Resolves a target's name to directions: links, nodes, ports, planes, groups, seeded random choice.
 
-Pure: the result is shown before anything is applied. Only `testbed.model.ids` reads names of links and nodes.
+Pure: the result is shown before anything is applied. Only `testbed.model.node_names` reads names of links and nodes.
 """
 
 import re
@@ -14,8 +14,8 @@ from faults.errors import TargetError, WordingError
 from faults.kinds import Fault, On
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, those_there_are
-from testbed.model.names import known_nodes, parse_link, parse_node
+from testbed.model.name_parsing import known_nodes, parse_link, parse_node
+from testbed.model.node_names import DirectedLink, LinkId, NodeId, Role, those_there_are
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-from testbed.environment import tool_path
+from testbed.root_environment import tool_path
 
 _ENVIRONMENT = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
 """Environment in which matplotlib loads; its settings file replaces all others but a `matplotlibrc` in the current

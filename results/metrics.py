@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from agent.wire.ranges import Amount, Count, Seconds
+from agent.wire.record_ranges import Amount, Count, Seconds
 
 NS = 1_000_000_000
 

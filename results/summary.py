@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import msgspec
 
-from agent.wire.ranges import (
+from agent.wire.record_ranges import (
     Amount,
     Count,
     Difference,

@@ -26,8 +26,8 @@ from agent.core.events import QpState as QpState
 from agent.host.control import requests as ask
 from agent.host.control.profile_requests import CreateProfile
 from agent.host.memory import map_shared
+from scenarios.api_ev_profiles import EvProfile as EvProfile
 from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
-from scenarios.ev_profiles import EvProfile as EvProfile
 from scenarios.file.qp_settings import qp_settings_of
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on
@@ -39,8 +39,8 @@ from scenarios.lab.start.children import started_agents
 from scenarios.run.request import attached
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, Role
-from testbed.model.names import parse_node
+from testbed.model.name_parsing import parse_node
+from testbed.model.node_names import NodeId, Role
 
 if TYPE_CHECKING:
     from testbed.emulation.network import FabricNet

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from testbed.environment import find_tool
 from testbed.errors import MissingFeatureError
 from testbed.kernel.bpf.programs import libbpf_version
 from testbed.kernel.features import probe_features
+from testbed.root_environment import find_tool
 
 LEAST_CPUS = 2
 LEAST_MEMORY_BYTES = 2 << 30

@@ -12,7 +12,7 @@ from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from results.records.source_code import SourceCode
+    from results.records.source_hash import SourceCode
 
 _FILE = os.path.abspath(__file__)
 
@@ -45,7 +45,7 @@ def own_code() -> "SourceCode":
     """Identify this copy of the program. Reads it once, as early as the caller can, because files may change later."""
     from pathlib import Path
 
-    from results.records.source_code import source_code
+    from results.records.source_hash import source_code
 
     return source_code(Path(CODE_FOLDER), OWN_PACKAGES)
 

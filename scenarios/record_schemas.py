@@ -13,7 +13,7 @@ from typing import Any, Union
 import msgspec
 
 from faults.records import FaultClear, FaultSet
-from results.detect_lines import SPRAYCHECK_RECORDS
+from results.detect_log import SPRAYCHECK_RECORDS
 from results.records.agent_records import (
     AGENT_RECORDS,
     CONTROLLER_RECORDS,

@@ -23,7 +23,7 @@ from agent.core.congestion.interface import CongestionControl
 from agent.core.counters import EvCounters, PlaneShare, Progress
 from agent.core.errors import ConfigError, StateError
 from agent.core.ev.controlled_profile import Replacements
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.reverse_evs import Ways
 from agent.core.ev.state import EvState
 from agent.core.events import (

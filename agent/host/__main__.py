@@ -16,12 +16,12 @@ from agent.base.system_calls import signal_at_death_of
 from agent.host.control.commands import Commands
 from agent.host.control.server import ControlServer, Leases
 from agent.host.errors import SettingsError
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings, load_settings
 from agent.host.worker import drive, opened_engine, settle
+from agent.io.daemon import Ending
 from agent.io.port import PortError
-from agent.io.service import Ending
 
 
 def main(arguments: list[str]) -> int:

@@ -13,16 +13,16 @@ from contextlib import ExitStack, contextmanager
 
 from agent.host.control.server import ControlServer
 from agent.host.programs.scheduler import Programs
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import HostSettings, WorkerSettings
 from agent.io.codec import FAST, Codec
+from agent.io.daemon import Ending
 from agent.io.engine import Engine
+from agent.io.host_runtime import HostRuntime
 from agent.io.packet_ring import open_packet_ring
 from agent.io.port import FramePort
-from agent.io.runtime import HostRuntime
 from agent.io.scapy_environment import leave_home
-from agent.io.service import Ending
 from agent.wire.array.encode import write_frame_bytes
 
 

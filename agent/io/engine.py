@@ -5,7 +5,7 @@ Never waits and never reads a clock.
 
 from collections.abc import Iterator, Sequence
 
-from agent.io.runtime import HostRuntime, QpEvent
+from agent.io.host_runtime import HostRuntime, QpEvent
 
 TURN_FRAMES = 1024
 """Data frames sent in one turn, over all senders. Forwarding happens inside send(), about 5 us per frame: this limits

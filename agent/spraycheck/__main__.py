@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.base.moment import Moment, now
 from agent.base.system_calls import signal_at_death_of
-from agent.io.service import Ending
+from agent.io.daemon import Ending
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import UnheardFlows
 from agent.spraycheck.detect_log import (

@@ -8,7 +8,19 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from agent.wire.ranges import VERSION, Amount, Count, Host, Name, Nanoseconds, Plane, QueuePair, Switch, Text, Version
+from agent.wire.record_ranges import (
+    VERSION,
+    Amount,
+    Count,
+    Host,
+    Name,
+    Nanoseconds,
+    Plane,
+    QueuePair,
+    Switch,
+    Text,
+    Version,
+)
 
 
 class DoubtKind(StrEnum):

@@ -9,8 +9,8 @@ from faults.kinds import By, Fault
 from testbed.kernel.netns import namespace_path
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, PortId, namespace_name
 from testbed.model.node_config import Neighbour, Placed, Route, node_config
+from testbed.model.node_names import DirectedLink, PortId, namespace_name
 
 
 @dataclass(frozen=True, slots=True)

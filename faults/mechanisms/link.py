@@ -9,7 +9,7 @@ from pathlib import Path
 from faults.kinds import By, Fault
 from faults.mechanisms.base import Applied, Tally, Target
 from testbed.kernel.netlink.rtnl import Rtnl
-from testbed.kernel.ports import state as port_state
+from testbed.kernel.ports import shutdown
 from testbed.model.node_config import Placed
 
 
@@ -31,7 +31,7 @@ class LinkMechanism:
         key, before = (target.namespace, target.ifindex), _counts(target)
         if not self._shut.get(key):
             with Rtnl.inside(target.node, target.namespace) as rtnl:
-                port_state.shut(rtnl, target.ifindex, target.interface)
+                shutdown.shut(rtnl, target.ifindex, target.interface)
         counts_routes = not any(count for (space, _), count in self._shut.items() if space == target.namespace)
         self._shut[key] = self._shut.get(key, 0) + 1
         return _ShutPort(self, target, fault, before, counts_routes)
@@ -41,7 +41,7 @@ class LinkMechanism:
         key = target.namespace, target.ifindex
         if self._shut.get(key, 0) <= 1:
             with Rtnl.inside(target.node, target.namespace) as rtnl:
-                port_state.reopen(rtnl, target.ifindex, target.interface, target.neighbours, target.routes)
+                shutdown.reopen(rtnl, target.ifindex, target.interface, target.neighbours, target.routes)
             self._shut.pop(key, None)
         else:
             self._shut[key] -= 1
@@ -64,7 +64,7 @@ class _ShutPort:
 
     def in_force(self) -> Fault | None:
         with Rtnl.inside(self._target.node, self._target.namespace) as rtnl:
-            return self._fault if port_state.is_shut(rtnl, self._target.ifindex) else None
+            return self._fault if shutdown.is_shut(rtnl, self._target.ifindex) else None
 
     def is_seeded(self) -> bool:
         return True
@@ -90,7 +90,7 @@ class _ShutPort:
 def _counts(target: Target) -> _Counts:
     there = target.far_namespace
     return _Counts(
-        port_state.dropped_on_send(target.namespace, target.interface),
-        port_state.without_route(target.namespace),
-        port_state.dropped_on_send(there, target.far_interface) if there else 0,
+        shutdown.dropped_on_send(target.namespace, target.interface),
+        shutdown.without_route(target.namespace),
+        shutdown.dropped_on_send(there, target.far_interface) if there else 0,
     )

@@ -16,7 +16,7 @@ from results.captures.tcpdump import CaptureEnd
 from results.captures.writer import PcapngWriter
 from results.files.user_files import replacing
 from testbed.model.addressing import mac_start_of
-from testbed.model.ids import DirectedLink
+from testbed.model.node_names import DirectedLink
 
 _SOURCE_MAC = slice(6, 12)
 

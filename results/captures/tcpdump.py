@@ -6,7 +6,7 @@ This module starts nothing; the owner of the processes does. A capture with drop
 import re
 from dataclasses import dataclass
 
-from testbed.model.ids import LinkId, NodeId, PortId
+from testbed.model.node_names import LinkId, NodeId, PortId
 
 SNAPLEN_BYTES = 256
 """Every header of an MRC Write (142 bytes with its trailer) and the first bytes of payload."""

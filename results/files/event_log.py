@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from agent.wire.ranges import VERSION, Nanoseconds, Version
+from agent.wire.record_ranges import VERSION, Nanoseconds, Version
 from results.errors import RecordError
 from results.files.reading import Decoder
 from results.files.user_files import naming, open_regular, open_to_append

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from agent.wire.ranges import VERSION
+from agent.wire.record_ranges import VERSION
 from results.errors import RecordError, RecordsError, TooLargeError
 from results.files.user_files import open_regular
 from results.text import count_text

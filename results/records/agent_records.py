@@ -11,7 +11,7 @@ from msgspec import Struct, defstruct
 from msgspec.structs import fields
 
 from agent.wire.constants import NackReason
-from agent.wire.ranges import (
+from agent.wire.record_ranges import (
     VERSION,
     Amount,
     Count,

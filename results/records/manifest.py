@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from agent.wire.ranges import VERSION, Count, Seed, Text, Version
-from results.records.source_code import SourceCode
-from testbed.environment import clean_environment, find_tool
+from agent.wire.record_ranges import VERSION, Count, Seed, Text, Version
+from results.records.source_hash import SourceCode
 from testbed.model.addressing import host_address, ifindex_of, mac_of, usid_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import LinkId, NodeId, PortId, Role, namespace_name
+from testbed.model.node_names import LinkId, NodeId, PortId, Role, namespace_name
+from testbed.root_environment import clean_environment, find_tool
 from testbed.version import VERSION as OWN_VERSION
 
 PACKAGES = (

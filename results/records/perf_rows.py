@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agent.wire.ranges import Amount, Count, Difference, Text
+from agent.wire.record_ranges import Amount, Count, Difference, Text
 
 MIB = 1 << 20
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from agent.wire.ranges import Count, Name, Text
+from agent.wire.record_ranges import Count, Name, Text
 from results.text import count_text
 
 PASSES_BY = "ANNOUNCEMENT"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agent.wire.ranges import Amount, Count, Name, Seconds, Text
+from agent.wire.record_ranges import Amount, Count, Name, Seconds, Text
 
 MRC = "MRC events"
 UNIFORM, DECLARED = "SprayCheck uniform", "SprayCheck declared"

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire.detect_records import Detect, Localize
-from agent.wire.ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
-from results.detect_lines import DETECT_LINES
+from agent.wire.record_ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
+from results.detect_log import DETECT_LINES
 from results.files.reading import Lines, left_aside
 
 

@@ -14,7 +14,7 @@ from results.report import style
 from results.report.run_data import RunData
 from results.text import count_text
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role
+from testbed.model.node_names import DirectedLink, NodeId, Role
 
 NAME, TITLE = "fabric", "Fabric"
 MOST_PLANES = 4

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.wire.ranges import Count, Version
+from agent.wire.record_ranges import Count, Version
 from results.errors import RecordError, TooLargeError
 from results.files import yaml_document as document
 from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, Lines, read_limited
@@ -20,8 +20,8 @@ from results.report.traffic import AgentEvents, Load, Progress, read_agents, rea
 from results.summary import Summary
 from testbed.errors import FabricError, UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
+from testbed.model.node_names import DirectedLink
 
 T = TypeVar("T")
 

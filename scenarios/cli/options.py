@@ -14,7 +14,7 @@ from scenarios.errors import EnvironmentLackingError, UsageError
 from scenarios.file.scenario_files import catalog_names
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
 from testbed.model.fabric import Fabric
-from testbed.model.ids import LAB_NAME
+from testbed.model.node_names import LAB_NAME
 
 Command = Callable[..., Any]
 

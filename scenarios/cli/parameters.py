@@ -12,7 +12,7 @@ import click
 from faults.errors import QuantityError
 from faults.quantities import parse_bytes
 from scenarios.errors import UsageError
-from testbed.model.ids import those_there_are
+from testbed.model.node_names import those_there_are
 
 if TYPE_CHECKING:
     from scenarios.file.model import Scenario

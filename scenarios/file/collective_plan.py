@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of, shares_of, steps_of
-from testbed.model.ids import those_there_are
+from testbed.model.node_names import those_there_are
 
 if TYPE_CHECKING:  # commands import this module for its groups, and pydantic takes long to import
     from scenarios.file.model import Workload

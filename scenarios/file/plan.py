@@ -27,8 +27,8 @@ from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import engine_misfits, misfits, misfits_on
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, LinkId, Role, those_there_are
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
+from testbed.model.node_names import DirectedLink, LinkId, Role, those_there_are
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from agent.core.config import EvConfig, ranges_of
 from agent.core.congestion.interface import NOMINAL_HEADER_BYTES
 from agent.core.errors import ConfigError
-from agent.core.ev.profile import GenField, generated_evs
+from agent.core.ev.profile_sources import GenField, generated_evs
 from agent.host.queue_pairs.ev_profiles import plane_over_spine
 from agent.wire.constants import MPR_UNIT_PSNS
 from agent.wire.ev import EvCodec
 from results.text import count_text
 from scenarios.file.transport import MS, Congestion, EvProfile, EvTreatment, Transport
-from testbed.model.ids import those_there_are
+from testbed.model.node_names import those_there_are
 
 _NEEDS = {"auto": (), "exp": ("evs",), "gen": ("count", "fields")}
 _MAY = {"auto": ("count",), "exp": ("evs",), "gen": ("count", "fields")}

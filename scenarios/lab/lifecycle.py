@@ -23,10 +23,10 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
 from scenarios.lab.processes import end_marked, end_text, is_alive, is_marked, kill, wait_gone
 from scenarios.lab.protocol import Blame, Measuring
-from testbed.environment import clean_environment, marked_environment
 from testbed.kernel.bpf.grace_period import put_back
 from testbed.kernel.netns import delete_all_namespaces
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
+from testbed.root_environment import clean_environment, marked_environment
 
 START_TIMEOUT_S = 300.0
 """Start timeout; a large fabric on a slow machine is ready long before."""

@@ -11,7 +11,7 @@ from testbed.emulation.network import FabricNet
 from testbed.emulation.outages import Outage
 from testbed.emulation.shell import FabricCLI
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId
+from testbed.model.node_names import NodeId
 
 
 class OwnerOutages:

@@ -19,9 +19,9 @@ import msgspec
 from agent.base.system_calls import signal_at_death_of
 from results.text import count_text
 from scenarios.errors import EnvironmentLackingError
-from testbed.environment import MARK, clean_environment, mark_of, marked_environment
 from testbed.kernel.netns import namespace_path, namespaces
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
+from testbed.root_environment import MARK, clean_environment, mark_of, marked_environment
 
 _ROUNDS = 10
 """Rounds of ending processes: one that is being ended may start another, but after ten it is left to the user."""

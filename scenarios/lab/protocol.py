@@ -10,7 +10,7 @@ import msgspec
 from agent.spraycheck.statistics.verdicts import LEAST_TESTS
 from results.captures.tcpdump import MOST_BYTES, SNAPLEN_BYTES
 from results.files.user_files import Invoker
-from results.records.source_code import SourceCode
+from results.records.source_hash import SourceCode
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.lab_dir import LabShape
 from scenarios.lab.processes import ProcessId

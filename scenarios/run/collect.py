@@ -7,7 +7,7 @@ from functools import cached_property
 
 from faults.kinds import TOLERANCE, Hit, kind_named
 from faults.selector import spares_first_sent
-from results.detect_lines import Said
+from results.detect_log import Said
 from results.files.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.records.rejected import rejected_since
@@ -24,7 +24,7 @@ from scenarios.workload.traffic import (
     rejected_counts,
 )
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, Role
+from testbed.model.node_names import NodeId, Role
 
 
 @dataclass(frozen=True)

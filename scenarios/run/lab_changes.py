@@ -6,9 +6,9 @@ from results.summary import LabChange
 from results.text import fault_text
 from scenarios.lab.protocol import FaultState
 from testbed.model.fabric import Fabric
-from testbed.model.ids import Role
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 from testbed.model.node_config import Difference
+from testbed.model.node_names import Role
 
 BEFORE, AFTER, BOTH = "before", "after", "both"
 

@@ -13,7 +13,7 @@ from results.files.event_log import EventLog, Fields, stamped
 from results.records.rejected import rejected_rows
 from results.text import count_text
 from scenarios.lab.protocol import FaultState
-from scenarios.run.write_errors import Unwritten
+from scenarios.run.disk_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, WorkerCounts, rejected_counts
 
 _SOFTNET = Path("/proc/net/softnet_stat")

@@ -15,17 +15,17 @@ from results.files.event_log import Fields, merge_records, read_records, stamped
 from results.files.run_dir import RunDir, point_latest
 from results.files.user_files import make_folder, write_file
 from results.records.manifest import Repeating, manifest, topology_document
-from results.records.source_code import SourceCode
+from results.records.source_hash import SourceCode
 from results.summary import Summary, summary_json, summary_text
 from scenarios.file.plan import Plan
 from scenarios.isolated import own_code
 from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.run import collect
 from scenarios.run.collect import Recorded
+from scenarios.run.disk_errors import TRUTH_BYTES, KeptRoom, Unwritten
 from scenarios.run.request import LabInUse, Listener, RunRequest
-from scenarios.run.write_errors import TRUTH_BYTES, KeptRoom, Unwritten
 from scenarios.workload.traffic import FlowEnd, ReorderCounts
-from testbed.model.ids import DirectedLink, Role
+from testbed.model.node_names import DirectedLink, Role
 
 
 def describe(request: RunRequest, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:

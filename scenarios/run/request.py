@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from results.records.source_code import SourceCode
+from results.records.source_hash import SourceCode
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
 from scenarios.lab import protocol

@@ -11,13 +11,13 @@ from agent.base.moment import now
 from results.summary import StageTime, Summary
 from scenarios.file.plan import Plan
 from scenarios.interrupts import undoing
-from scenarios.lab.start.readiness import missing_here
+from scenarios.lab.start.requirements import missing_here
 from scenarios.run import recording, stages
 from scenarios.run.collect import Recorded
+from scenarios.run.disk_errors import Unwritten
 from scenarios.run.judge.plan_warnings import warnings_of
 from scenarios.run.judge.summary import Judged, summary_of
 from scenarios.run.request import Listener, RunRequest
-from scenarios.run.write_errors import Unwritten
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from agent.spraycheck.statistics.verdicts import Expectation
 from faults.timing import Event
-from results.detect_lines import Said, lines_in
+from results.detect_log import Said, lines_in
 from results.files import run_dir
 from results.files.event_log import Fields, Tail, read_records
 from results.files.run_dir import RunDir
 from results.files.user_files import invoker
-from results.records.source_code import SourceCode
+from results.records.source_hash import SourceCode
 from results.summary import CaptureResult
 from results.text import count_text, fault_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
@@ -30,7 +30,7 @@ from scenarios.lab.lifecycle import Launched, OwnerSettings, launch, take_down
 from scenarios.lab.owner.captures import flaw_of, is_doubtful
 from scenarios.lab.processes import fewer_workers_text
 from scenarios.lab.start.capacity import full_disk_text, no_room
-from scenarios.lab.start.readiness import (
+from scenarios.lab.start.requirements import (
     is_per_leaf,
     lacks_of_capture,
     lacks_of_faults_here,
@@ -42,12 +42,12 @@ from scenarios.lab.start.readiness import (
 )
 from scenarios.run import collect
 from scenarios.run.collect import Readings
+from scenarios.run.disk_errors import Unwritten
 from scenarios.run.judge.detection import unmeasured_text
-from scenarios.run.judge.measurement import announced_sendings, measuring_of, verdicts_wanted
+from scenarios.run.judge.detector_demands import announced_sendings, measuring_of, verdicts_wanted
 from scenarios.run.lab_changes import changes_text
 from scenarios.run.progress import WAITS_AFTER_S, Samples, softnet_drops, waits_text
 from scenarios.run.request import LabInUse, Listener, RunRequest, attached, idle_processes
-from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0

@@ -22,7 +22,7 @@ from scenarios.file.plan import Complaint
 from scenarios.file.values import OffIsAWord, Part, Rate
 from scenarios.study.loss_policy import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, NodeId
+from testbed.model.node_names import DirectedLink, NodeId
 
 _BY_WORD = Field(strict=False)
 """Field setting: a file has the words of an enum, not its members."""

@@ -16,10 +16,10 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.verdicts import Expectation, Verdict
 from agent.wire.detect_records import Detect
-from results.detect_lines import Said
+from results.detect_log import Said
 from scenarios.study.loss_policy import LossPolicy
 from scenarios.study.model import Failure, Point
-from testbed.model.ids import DirectedLink
+from testbed.model.node_names import DirectedLink
 
 Mode = Literal["simulated", "fabric"]
 

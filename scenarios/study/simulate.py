@@ -18,10 +18,10 @@ from agent.spraycheck.detect_log import conclusion_records, detect_records, loca
 from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, declared_report, uniform_report
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.verdicts import STRAY_RATE, Expectation, Requirements, count_tests
-from results.detect_lines import Said
+from results.detect_log import Said
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of
-from testbed.model.ids import DirectedLink, NodeId
+from testbed.model.node_names import DirectedLink, NodeId
 
 Counts = NDArray[np.int64]
 _BLOCKS_APART = 1 << 20

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from scenarios.watch.grid import grid, legend, letter
+from scenarios.watch.snapshot import LinkView, View
 from scenarios.watch.tables import Lines, detection_lines, fault_lines, flow_lines, folded, host_lines, part
-from scenarios.watch.view import LinkView, View
 
 SPACE = 2
 """Columns between tables."""

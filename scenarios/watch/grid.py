@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from scenarios.watch.view import LinkView, View
+from scenarios.watch.snapshot import LinkView, View
 
 _CLASSES = ((0.0003, "a", "yellow"), (0.003, "b", "yellow"), (0.03, "c", "bold yellow"), (0.3, "d", "bold red"))
 """Largest loss rate of each letter's class, about a power of ten each: 0.01 %, 0.1 %, 1 %, 10 %."""

@@ -7,7 +7,7 @@ the path with the least loss. With one path across a link, its two links cannot 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.model.ids import DirectedLink, NodeId
+from testbed.model.node_names import DirectedLink, NodeId
 
 WEIGHTY = 0.1
 """Least share of the packets of the busiest path across the link for a path to count: a few packets without a loss

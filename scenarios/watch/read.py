@@ -16,7 +16,7 @@ from scenarios.lab.client import Owner, Worker, not_up
 from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
 from scenarios.lab.processes import worker_name
 from scenarios.lab.protocol import LabStatus, Status
-from scenarios.watch.view import EvReading, QpReading, Reading
+from scenarios.watch.snapshot import EvReading, QpReading, Reading
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from results.text import GONE, count_text, fault_text, in_force_text
-from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, PlannedView, View
+from scenarios.watch.snapshot import Detection, FaultView, FlowView, HostEvs, PlannedView, View
 
 _INDENT = "  "
 _BEHIND_COMMA = re.compile(r"(?<=,)(?=\S)")

@@ -8,12 +8,12 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
 from agent.wire.detect_records import Localize
-from results.detect_lines import Said, lines_in
+from results.detect_log import Said, lines_in
 from results.files.event_log import Fields
 from results.text import open_sets
 from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
 from scenarios.watch.link_loss import LinkLoss, PathCount, PathId, link_losses
-from scenarios.watch.view import (
+from scenarios.watch.snapshot import (
     Detection,
     EvReading,
     FaultView,
@@ -26,7 +26,7 @@ from scenarios.watch.view import (
     View,
 )
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role
+from testbed.model.node_names import DirectedLink, NodeId, Role
 
 MOST_DETECTIONS = 100
 """Most detections kept; more than any screen is high (our choice)."""

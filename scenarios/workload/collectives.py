@@ -11,7 +11,7 @@ from results.records.perf_rows import CollectiveRow, Cost, Times
 from scenarios.errors import ScenariosError, WorkerFailedError
 from scenarios.file.collective_plan import Group, PlannedCollective, Sending
 from scenarios.workload.jobs import Asked, Job, JobShape, Report, Way, look_later, perf_counts, wait_for
-from testbed.model.ids import NodeId
+from testbed.model.node_names import NodeId
 
 NS = 1_000_000_000
 

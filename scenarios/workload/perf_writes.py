@@ -12,7 +12,7 @@ from agent.host.programs.perftest import buffer_bytes
 from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
 from scenarios.errors import ScenariosError
 from scenarios.workload.jobs import Asked, Job, JobShape, PerfCounts, Report, look_later, perf_counts, wait_for
-from testbed.model.ids import NodeId
+from testbed.model.node_names import NodeId
 
 NS = 1_000_000_000
 

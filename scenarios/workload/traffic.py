@@ -111,7 +111,7 @@ class ReorderCounts(msgspec.Struct, frozen=True):
 
 
 class RejectedCount(msgspec.Struct, frozen=True):
-    """Packets that one host rejected for one reason (`agent.host.records.counters`)."""
+    """Packets that one host rejected for one reason (`agent.host.records.process_counters`)."""
 
     host: int
     reason: str

@@ -24,7 +24,7 @@ from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.kernel.node_state import pending, read_state
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, namespace_name, namespace_prefix
+from testbed.model.node_names import NodeId, namespace_name, namespace_prefix
 
 _READY_WITHIN_S = 5.0
 """Time the kernel may take until all ports can send; it reports that from a work queue, usually within 10 ms."""

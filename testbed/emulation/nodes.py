@@ -14,16 +14,16 @@ from typing import Any
 from mininet.node import Node
 
 from testbed.emulation.outages import KernelOutages, Outages
-from testbed.environment import marked_environment
 from testbed.errors import KernelError, NotOfferedError, ReadBackError
 from testbed.kernel.netlink import requests
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import command_inside, create_namespaces, delete_namespaces, namespace_path
 from testbed.kernel.node_state import NodeState, configure, differences, read_state, write_sysctls
-from testbed.kernel.ports.state import is_shut
+from testbed.kernel.ports.shutdown import is_shut
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, namespace_name
 from testbed.model.node_config import Cable, Interface, NodeConfig, node_config
+from testbed.model.node_names import NodeId, namespace_name
+from testbed.root_environment import marked_environment
 
 DEFAULT_LAB = "lab"
 

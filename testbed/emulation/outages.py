@@ -9,11 +9,11 @@ from typing import Protocol
 
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import namespace_path
-from testbed.kernel.ports import state as port_state
+from testbed.kernel.ports import shutdown
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, namespace_name
 from testbed.model.node_config import node_config
+from testbed.model.node_names import DirectedLink, LinkId, NodeId, PortId, namespace_name
 
 Outage = LinkId | DirectedLink | NodeId
 """What is shut: both ports of a link, the sending port of a direction, or all ports of a node."""
@@ -44,7 +44,7 @@ class KernelOutages:
             ports = frozenset(self._ports(target))
             for port in sorted(ports - self._shut()):
                 with self._rtnl(port) as rtnl:
-                    port_state.shut(rtnl, ifindex_of(self._fabric, port), port.interface)
+                    shutdown.shut(rtnl, ifindex_of(self._fabric, port), port.interface)
             self._cut[target] = ports
 
     def mend(self, target: Outage) -> None:
@@ -52,7 +52,7 @@ class KernelOutages:
         for port in sorted(self._cut.pop(target, frozenset()) - self._shut()):
             ifindex, wanted = ifindex_of(self._fabric, port), node_config(self._fabric, port.node)
             with self._rtnl(port) as rtnl:
-                port_state.reopen(
+                shutdown.reopen(
                     rtnl, ifindex, port.interface, wanted.neighbours_at(ifindex), wanted.routes_through(ifindex)
                 )
 

@@ -10,8 +10,8 @@ from mininet.cli import CLI
 from mininet.log import error
 
 from testbed.emulation.nodes import Host
-from testbed.environment import find_tool
 from testbed.errors import NotOfferedError, TestbedError
+from testbed.root_environment import find_tool
 
 _TERMINALS = {"xterm": "xterm", "gterm": "gnome-terminal"}
 """Mininet's command, and the program that it starts."""

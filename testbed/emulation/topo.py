@@ -12,7 +12,7 @@ from mininet.topo import Topo
 from testbed.emulation.nodes import Host, Router
 from testbed.model.addressing import host_address, port_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import LinkId, NodeId, Role
+from testbed.model.node_names import LinkId, NodeId, Role
 
 
 class Port(Intf):

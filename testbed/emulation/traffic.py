@@ -11,8 +11,8 @@ from typing import Any
 from mininet.log import output
 
 from testbed.emulation.nodes import FabricNode
-from testbed.environment import find_tool
 from testbed.errors import NotOfferedError, TestbedError
+from testbed.root_environment import find_tool
 
 _LISTENS_WITHIN_S = 10.0
 _SETTLES_S = 10.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, PortId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     USUAL_RULES,
@@ -19,10 +18,11 @@ from testbed.model.node_config import (
     Placed,
     Route,
 )
+from testbed.model.node_names import DirectedLink, NodeId, PortId
 
 if TYPE_CHECKING:  # both load pyroute2, which readers of differences do not need
     from testbed.kernel.node_state import NodeState
-    from testbed.kernel.ports.found import FoundPort
+    from testbed.kernel.ports.port_state import FoundPort
 
 NONE = "none"
 

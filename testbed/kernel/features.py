@@ -19,7 +19,6 @@ from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.ports import qdisc, shaping
 from testbed.kernel.ports.qdisc import Direction
 from testbed.kernel.ports.shaping import Netem, Tbf
-from testbed.model.ids import NodeId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     TABLE_LOCAL,
@@ -30,6 +29,7 @@ from testbed.model.node_config import (
     Interface,
     Route,
 )
+from testbed.model.node_names import NodeId
 
 _PORT = Interface("probe0", 100, "02:00:00:00:00:01", 9000, 101)
 _PEER = Interface("probe1", 101, "02:00:00:00:00:02", 9000, 100)

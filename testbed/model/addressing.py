@@ -13,7 +13,7 @@ from agent.wire import usid
 from agent.wire.usid import BLOCK_BITS, USID_BITS, USID_BLOCK, UsidRole, leaf_local, leaf_to_leaf
 from testbed.errors import FabricError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, PortId, Role
+from testbed.model.node_names import DirectedLink, NodeId, PortId, Role
 
 BLOCK = IPv6Network((USID_BLOCK << (128 - BLOCK_BITS), BLOCK_BITS))
 """Locator block of all planes, 5f00:0::/32."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from testbed.errors import FabricError
-from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, Role
+from testbed.model.node_names import DirectedLink, LinkId, NodeId, PortId, Role
 
 OUTER_HEADER_BYTES = 40
 """Size of the IPv6 header around every packet (RFC 8200, section 3); no routing header is used."""

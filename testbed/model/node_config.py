@@ -17,7 +17,7 @@ from testbed.model.addressing import (
     usid_of,
 )
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, PortId, Role
+from testbed.model.node_names import NodeId, PortId, Role
 
 LOOPBACK_IFINDEX = 1
 """Interface index of `lo`, which is 1 in every namespace (net/core/dev.c, LOOPBACK_IFINDEX)."""

@@ -22,8 +22,8 @@ from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, delete_namespaces, inside, namespace_path
 from testbed.kernel.node_state import read_state, requests_of, write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
 from testbed.model.node_config import NodeConfig, cables_of, node_config
+from testbed.model.node_names import NodeId
 
 FABRIC = Fabric.of(FabricSpec(planes=4, leaves=8, spines=8))
 LEAF = NodeId.leaf(0, 0)

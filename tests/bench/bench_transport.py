@@ -31,7 +31,7 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 from tests.bench.blaster import Blaster
 from tests.bench.latency import Latency, measure_latency
 from tests.bench.subject import Goodput, measure

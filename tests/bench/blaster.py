@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from agent.base.system_calls import inside
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.settings import WorkerSettings
-from agent.io.runtime import HostRuntime
+from agent.io.host_runtime import HostRuntime
 from agent.wire.array.columns import WriteBatch
 from agent.wire.array.encode import encode_writes, write_frame_bytes
 from agent.wire.constants import Opcode

@@ -18,7 +18,7 @@ import msgspec
 
 from agent.host.settings import WorkerSettings
 from agent.io.engine import Engine
-from agent.io.runtime import HostRuntime
+from agent.io.host_runtime import HostRuntime
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.model.fabric import Fabric

@@ -8,8 +8,8 @@ from mininet.node import Node
 
 from testbed.model.addressing import port_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId
 from testbed.model.node_config import LOOPBACK_IFINDEX, EndNextCsid, NodeConfig, Route, node_config
+from testbed.model.node_names import NodeId
 
 
 def build(fabric: Fabric) -> Any:

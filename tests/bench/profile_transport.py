@@ -21,8 +21,8 @@ from agent.core.send.limits import SendWindow
 from agent.core.send.requester import Requester
 from agent.io.codec import FAST
 from agent.io.engine import Engine
+from agent.io.host_runtime import HostRuntime
 from agent.io.packet_ring import PacketRingPort
-from agent.io.runtime import HostRuntime
 from agent.wire.array import decode, encode
 from agent.wire.array.encode import write_frame_bytes
 from agent.wire.validate import blocks as verdicts

@@ -7,7 +7,7 @@ from time import monotonic_ns
 import msgspec
 
 from agent.host.control import requests as ask
-from agent.host.records.counters import schedstat
+from agent.host.records.process_counters import schedstat
 from agent.host.settings import WorkerSettings
 from tests.bench.worker import BenchWorker, Load
 

@@ -17,12 +17,12 @@ from agent.host.control import requests as ask
 from agent.host.control.commands import Commands
 from agent.host.control.server import ControlServer, Leases
 from agent.host.programs.scheduler import Programs
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings
 from agent.host.worker import drive, opened_engine, settle
+from agent.io.daemon import Ending
 from agent.io.engine import Engine
-from agent.io.service import Ending
 from tests.support.queue_pairs import qp_settings
 
 Load = Iterator[None]

@@ -32,7 +32,7 @@ from testbed.kernel.netns import (
 )
 from testbed.model.addressing import host_address
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, namespace_prefix
+from testbed.model.node_names import NodeId, namespace_prefix
 from tests.support.namespaces import Tap, built, fresh_lab, needs_root, removed_lab, wait_until
 
 pytestmark = [pytest.mark.root, needs_root]

@@ -24,8 +24,8 @@ from testbed.kernel.ports.qdisc import Direction, attached_programs, qdisc_kinds
 from testbed.kernel.ports.shaping import Netem, set_netem
 from testbed.model.addressing import ifindex_of, paths_of
 from testbed.model.fabric import FabricSpec
-from testbed.model.ids import NodeId
 from testbed.model.node_config import node_config
+from testbed.model.node_names import NodeId
 from tests.support.backlog import until_delivered
 from tests.support.namespaces import Tap, built, counters, needs_root, wait_until
 from tests.support.probe_frames import frame_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.kernel.netns import create_namespaces, namespaces
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
 from tests.support.documents import ROOT
 from tests.support.namespaces import needs_root, removed_lab
 from tests.support.spraylab_command import own_lab

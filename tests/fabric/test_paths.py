@@ -8,7 +8,7 @@ import pytest
 from testbed.emulation.network import FabricNet
 from testbed.model.addressing import Path, ifindex_of, paths_of
 from testbed.model.fabric import FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 from tests.support.namespaces import Tap, built, counters, needs_root, wait_until
 from tests.support.probe_frames import INNER_TEXT, frame_for
 

@@ -23,7 +23,7 @@ from faults.mechanisms.ebpf import PRIORITY
 from faults.records import outstanding
 from faults.request import worded
 from testbed.kernel.netlink.rtnl import Rtnl
-from testbed.kernel.ports import state as port_state
+from testbed.kernel.ports import shutdown
 from testbed.kernel.ports.qdisc import Direction, attached_programs
 from testbed.kernel.ports.shaping import read_tbf, set_tbf
 from tests.support.netem import HAS_NETEM, WITHOUT_NETEM, needs_netem
@@ -430,7 +430,7 @@ def test_a_queue_that_overflows_is_counted(tmp_path):
 def test_a_shut_port_carries_nothing_either_way_and_both_directions_are_counted(tmp_path):
     with broken(tmp_path, fault(down=True)) as (a, b, injector):
         with Rtnl.inside(a.name, a.path) as rtnl:
-            assert port_state.is_shut(rtnl, a.ifindex())
+            assert shutdown.is_shut(rtnl, a.ifindex())
         before = a.received()
         b.send([PLAIN] * 30)
         assert a.received() == before
@@ -442,9 +442,9 @@ def test_a_port_opens_with_the_last_of_its_faults(tmp_path):
     faults = fault(down=True), fault(flap="period=1s")
     with broken(tmp_path, *faults) as (a, _, injector), Rtnl.inside(a.name, a.path) as rtnl:
         injector.clear(LINK, "down")
-        assert port_state.is_shut(rtnl, a.ifindex())
+        assert shutdown.is_shut(rtnl, a.ifindex())
         injector.clear(LINK, "flap")
-        assert not port_state.is_shut(rtnl, a.ifindex())
+        assert not shutdown.is_shut(rtnl, a.ifindex())
 
 
 @needs_clang

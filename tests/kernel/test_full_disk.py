@@ -20,10 +20,10 @@ from scenarios.lab.protocol import ChildStatus, LabStatus
 from scenarios.lab.start import capacity
 from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.lab.start.children import Children
-from scenarios.lab.start.readiness import lacks_of_folder
+from scenarios.lab.start.requirements import lacks_of_folder
 from scenarios.run import stages
+from scenarios.run.disk_errors import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
 from scenarios.run.progress import Samples
-from scenarios.run.write_errors import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
 from testbed.kernel.bpf import programs as bpf
 from tests.support.namespaces import needs_root
 from tests.support.own_mounts import in_own_mounts, mount_tmpfs

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.host.queue_pairs.announcements import CLOSING_COPIES
+from agent.host.queue_pairs.flow_announcements import CLOSING_COPIES
 
 pytestmark = [
     pytest.mark.root,

@@ -18,7 +18,7 @@ from testbed.kernel.netns import (
     namespace_path,
     namespaces,
 )
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
 from tests.support.namespaces import needs_root, removed_lab
 
 pytestmark = [pytest.mark.root, needs_root]

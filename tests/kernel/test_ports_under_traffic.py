@@ -14,7 +14,7 @@ from faults.mechanisms.base import Target, target_of
 from testbed.emulation.network import FabricNet
 from testbed.kernel.netns import inside
 from testbed.model.fabric import FabricSpec
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 from tests.support.namespaces import built, counters, needs_root, wait_until
 
 pytestmark = [

@@ -15,8 +15,8 @@ from testbed.kernel.node_state import write_sysctls
 from testbed.kernel.ports import qdisc, shaping
 from testbed.kernel.ports.qdisc import Direction
 from testbed.kernel.ports.shaping import GilbertElliott, Netem, Tbf
-from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import Cable, Interface, Sysctl
+from testbed.model.node_names import NodeId, namespace_prefix
 from tests.support.namespaces import Seen, Tap, needs_root, removed_lab, wait_until
 
 pytestmark = [pytest.mark.root, needs_root]

@@ -12,8 +12,8 @@ from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, namespace_path
 from testbed.kernel.node_state import configure, differences, pending, read_state, write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import USUAL_RULES, NodeConfig, Rule, cables_of, node_config
+from testbed.model.node_names import NodeId, namespace_prefix
 from tests.support.namespaces import needs_root, removed_lab, wait_until
 
 pytestmark = [pytest.mark.root, needs_root]

@@ -34,7 +34,7 @@ from testbed.kernel.ports import qdisc
 from testbed.kernel.ports.qdisc import Direction
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, PortId, Role
+from testbed.model.node_names import NodeId, PortId, Role
 from tests.support.namespaces import built
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import DQPN, ENDS, announcement, write_frames

@@ -12,7 +12,7 @@ import pytest
 from scenarios.lab.lab_dir import LabDir, LabState, owned, owner_of, run_going_on, write_state
 from scenarios.lab.lifecycle import OwnerEnd, take_down
 from scenarios.lab.processes import identify
-from testbed.environment import marked_environment
+from testbed.root_environment import marked_environment
 from tests.support.namespaces import needs_root
 from tests.support.own_mounts import in_own_mounts, mount_tmpfs
 from tests.support.sudo_user import USER

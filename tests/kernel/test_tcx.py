@@ -20,7 +20,7 @@ from testbed.kernel.ports import qdisc
 from testbed.kernel.ports.qdisc import Direction
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 from tests.support.namespaces import built, needs_root
 from tests.support.veth_pair import End, veth_pair
 

@@ -24,7 +24,7 @@ from scenarios.file.model import Scenario
 from scenarios.file.plan import spec_of
 from scenarios.file.scenario_files import find_scenario
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, Role
+from testbed.model.node_names import DirectedLink, Role
 
 COMMAND = (sys.executable, "-m", "scenarios.cli")
 LAB = "study"

@@ -16,7 +16,7 @@ import pytest
 from testbed.emulation.network import FabricNet
 from testbed.kernel.netns import delete_all_namespaces, inside
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and veth")
 

@@ -29,7 +29,7 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.lifecycle import take_down
 from scenarios.lab.processes import marked
 from testbed.kernel.netns import namespaces
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
 from tests.support.namespaces import fresh_lab
 
 COMMAND = isolated_command("scenarios.cli")

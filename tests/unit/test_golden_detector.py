@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agent.wire.detect_records import LinkConclusion
-from results.detect_lines import path_text, said_in
+from results.detect_log import path_text, said_in
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.run.judge.checks import checks_of
 from scenarios.run.judge.detection import conclusion_of, detected_of
-from scenarios.run.judge.measurement import links_to_judge, measured_pairs
+from scenarios.run.judge.detector_demands import links_to_judge, measured_pairs
 from tests.support.leaf_recording import load, replayed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "detector"

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError, ProfileStateError
 from agent.core.ev.ev_set import EvSet
-from agent.core.ev.profile import EvProfile, auto_profile, generated_evs
-from agent.core.ev.profile_api import (
+from agent.core.ev.profile_life_cycle import (
     ACT_OF,
     ALLOWED,
     ALLOWED_IF_CAPABLE,
@@ -37,6 +36,7 @@ from agent.core.ev.profile_api import (
     in_order,
     problems_of,
 )
+from agent.core.ev.profile_sources import EvProfile, auto_profile, generated_evs
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced
 

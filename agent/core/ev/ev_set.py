@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.config import EvConfig
 from agent.core.ev.active_set import EvMembers, EvSelector
-from agent.core.ev.profile import EvProfile, active_rows
+from agent.core.ev.profile_sources import EvProfile, active_rows
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after
 from agent.core.events import Event, EvStatesChanged

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 
 _SILENT_AFTER = 2
 """Unanswered probes of a plane in a row before it loses its turn. Our choice: an answer may be lost on the peer's way

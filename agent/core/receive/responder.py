@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from agent.core.completion import CompletionQueue, ReceiveQueue
 from agent.core.config import QpConfig
 from agent.core.counters import ResponderCounters
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.reverse_evs import ReverseEvs
 from agent.core.events import QpErrorReason
 from agent.core.memory_regions import RegionTable

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.counters import EvCounters
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.send.inflight import InFlight
 from agent.core.timeouts import OutstandingProbe
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agent.core.config import LossRule, QpConfig
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev.ev_set import EvSet
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
 from agent.core.send.inflight import InFlight, Tolerance
 from agent.core.send.limits import SendWindow

@@ -13,7 +13,7 @@ from agent.core.config import QpConfig
 from agent.core.congestion.interface import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev.ev_set import EvSet
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.events import Event, MessagesCompleted
 from agent.core.psn import offset_of, offsets_of, psns_of

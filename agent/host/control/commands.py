@@ -20,12 +20,12 @@ from agent.host.control.program_requests import ProgramRequest
 from agent.host.errors import RequestError
 from agent.host.memory import SharedMemory, compare_with_stream, fill_complement, fill_stream, make_private, make_shared
 from agent.host.programs.scheduler import Programs, Sending
-from agent.host.queue_pairs.wiring import Wiring
-from agent.host.records.counters import rejected_by, rejections, schedstat
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.records.event_log import EventDetail, EventLog
+from agent.host.records.process_counters import rejected_by, rejections, schedstat
+from agent.io.daemon import Ending
 from agent.io.engine import Engine
-from agent.io.runtime import Channel, HostRuntime
-from agent.io.service import Ending
+from agent.io.host_runtime import Channel, HostRuntime
 from agent.wire.array.template import forget_prefixes
 
 Reply = dict[str, Any]

@@ -5,11 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.core.ev.controlled_profile import ControlledProfile
-from agent.core.ev.profile import GenField
-from agent.core.ev.profile_api import ApiEvState, Attributes, BatchResult, EvFormat, EvMode, ProfileState, Replacement
+from agent.core.ev.profile_life_cycle import (
+    ApiEvState,
+    Attributes,
+    BatchResult,
+    EvFormat,
+    EvMode,
+    ProfileState,
+    Replacement,
+)
+from agent.core.ev.profile_sources import GenField
 from agent.host.control import profile_requests as ask
 from agent.host.errors import RequestError
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.io.engine import Engine
 
 Reply = dict[str, Any]

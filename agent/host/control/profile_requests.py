@@ -14,7 +14,7 @@ StateName = Literal["GOOD", "ASSUMED_BAD", "DENIED", "UNKNOWN"]
 
 
 class GenFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One field of generated EVs; names are those of `agent.core.ev.profile.GenField`."""
+    """One field of generated EVs; names are those of `agent.core.ev.profile_sources.GenField`."""
 
     width: int
     init_val: int
@@ -38,7 +38,7 @@ class _OfProfile(_Request, frozen=True):
 
 
 class SetProfile(_OfProfile, frozen=True, tag="set_profile"):
-    """Set attributes that are not None; names as in `agent.core.ev.profile_api.Attributes`: {}."""
+    """Set attributes that are not None; names as in `agent.core.ev.profile_life_cycle.Attributes`: {}."""
 
     mode: Literal["AUTO", "EXP", "GEN"] | None = None
     format: Literal["STEV", "SRV6", "UDP"] | None = None

@@ -13,9 +13,9 @@ from agent.host.programs.collective import Collective
 from agent.host.programs.perftest import WriteBw, WriteLat
 from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank, Volumes
 from agent.host.programs.scheduler import Program, Programs, Seat
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.io.engine import Engine
-from agent.io.runtime import Channel, HostRuntime
+from agent.io.host_runtime import Channel, HostRuntime
 
 Reply = dict[str, Any]
 

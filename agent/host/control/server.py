@@ -22,7 +22,7 @@ from agent.host.control.profile_requests import CreateProfile, DestroyProfile
 from agent.host.control.program_requests import CreateCq, DestroyRank
 from agent.host.control.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request, ShareRegion
 from agent.host.errors import RequestError
-from agent.io.service import listen_at
+from agent.io.daemon import listen_at
 from agent.wire.usid import WireError
 
 _RECEIVE_BYTES = 1 << 16

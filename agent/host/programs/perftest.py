@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.host.programs.measurements import Pace, Report, spread_of
 from agent.host.programs.rank import Rank, Span, Steps, Volume, Volumes, added
-from agent.io.runtime import Channel
+from agent.io.host_runtime import Channel
 
 BUFFER_BYTES = 1 << 18
 """Memory that a queue pair cycles through when its messages are smaller. Our choice: many small messages per post."""

@@ -16,7 +16,7 @@ from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateAr
 from agent.core.memory_regions import MemoryRegion
 from agent.host.errors import ProgramError
 from agent.host.programs.patterns import shares_of
-from agent.io.runtime import Channel
+from agent.io.host_runtime import Channel
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.ev.controlled_profile import ControlledProfile
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.state import EvState
 from agent.host.errors import RequestError
-from agent.io.runtime import Channel
+from agent.io.host_runtime import Channel
 from agent.wire.array.template import FlowTemplate
 
 

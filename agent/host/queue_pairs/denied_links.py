@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.host.control.requests import DeniedLink
-from agent.io.neighbours import Neighbour
-from agent.io.runtime import Channel, HostRuntime
+from agent.io.host_runtime import Channel, HostRuntime
+from agent.io.peers import Neighbour
 from agent.wire.ev import EvCodec
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError
 from agent.core.ev.controlled_profile import ProfilePaths
-from agent.core.ev.profile import EvProfile, GenField, auto_profile, exp_profile, generated_evs
+from agent.core.ev.profile_sources import EvProfile, GenField, auto_profile, exp_profile, generated_evs
 from agent.host.control.requests import ProfileSettings
 from agent.host.errors import RequestError
 from agent.host.settings import FabricSettings

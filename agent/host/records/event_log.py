@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 import msgspec
 
 from agent.core import events as core
-from agent.host.records.activity import Activity, ev_text, path_of, paths_of
-from agent.io.runtime import HostRuntime, QpEvent
+from agent.host.records.qp_activity import Activity, ev_text, path_of, paths_of
+from agent.io.host_runtime import HostRuntime, QpEvent
 from agent.wire.constants import NackReason
-from agent.wire.ranges import VERSION
+from agent.wire.record_ranges import VERSION
 
 MOST_BYTES = 64 << 20
 """Default size limit of a worker's log, which is kept in memory. A few hundred thousand records fit; a run that loses 1

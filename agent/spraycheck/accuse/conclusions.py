@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from agent.spraycheck.accuse.causes import CauseKind, CommonCause
-from agent.spraycheck.accuse.flow_sums import LinkSum
+from agent.spraycheck.accuse.common_causes import CauseKind, CommonCause
 from agent.spraycheck.accuse.localization import Evidence, Localization
+from agent.spraycheck.accuse.pooled_flows import LinkSum
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.verdicts import Doubt, DoubtKind, Verdict
 

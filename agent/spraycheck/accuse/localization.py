@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.spraycheck.accuse.causes import (
+from agent.spraycheck.accuse.common_causes import (
     NOTHING_COMMON,
     CommonCause,
     CommonFinding,
@@ -31,7 +31,7 @@ from agent.spraycheck.accuse.explanations import (
     smallest_explanations,
 )
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.statistics.time_spans import MOST_SHARE, LossTime, Span
+from agent.spraycheck.statistics.flow_times import MOST_SHARE, LossTime, Span
 from agent.spraycheck.statistics.verdicts import STRAY_RATE, Doubt, Verdict
 
 MOST_WEIGHED = 64

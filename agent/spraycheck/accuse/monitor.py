@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from agent.spraycheck.accuse.causes import SourceEvidence
+from agent.spraycheck.accuse.common_causes import SourceEvidence
 from agent.spraycheck.accuse.conclusions import (
     LinkConclusion,
     LinkVerdict,
@@ -19,12 +19,12 @@ from agent.spraycheck.accuse.conclusions import (
     path_conclusions,
 )
 from agent.spraycheck.accuse.explanations import DecidingFlow
-from agent.spraycheck.accuse.flow_sums import LinkSum, PairTotals, link_sums, with_sums
 from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
+from agent.spraycheck.accuse.pooled_flows import LinkSum, PairTotals, link_sums, with_sums
 from agent.spraycheck.leaf.flow_reports import FlowReport
 from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_host_link
-from agent.spraycheck.statistics.time_spans import Span, share_needed
+from agent.spraycheck.statistics.flow_times import Span, share_needed
 from agent.spraycheck.statistics.uniform import FlowTest, certain_losses, uniform_packets_needed
 from agent.spraycheck.statistics.verdicts import STRAY_RATE, Expectation, PathVerdict, Requirements, Verdict
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from agent.spraycheck.paths import FabricPath, LeafPair
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import SourceVerdict, judge_declared, judge_source
-from agent.spraycheck.statistics.time_spans import LossTime, Span
+from agent.spraycheck.statistics.flow_times import LossTime, Span
 from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
 from agent.spraycheck.statistics.verdicts import Expectation, PathVerdict, Requirements
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.spraycheck.leaf.flow_reports import MeasuredFlow
-from agent.spraycheck.statistics.time_spans import Span
+from agent.spraycheck.statistics.flow_times import Span
 from agent.spraycheck.statistics.verdicts import Expectation
 
 

@@ -28,7 +28,7 @@ from agent.spraycheck.leaf.flow_state import FlowState
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import judge_declared, judge_source
-from agent.spraycheck.statistics.time_spans import LossTime, Span
+from agent.spraycheck.statistics.flow_times import LossTime, Span
 from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
 from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Doubt, DoubtKind, Expectation, PathVerdict, Verdict
 from agent.wire.constants import SprayPolicyCode

@@ -19,7 +19,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from agent.io.service import Ending, listen_at
+from agent.io.daemon import Ending, listen_at
 from agent.spraycheck.errors import LeafProcessError, SprayCheckError
 from agent.spraycheck.leaf.flow_reports import Key, LeafRules
 from agent.spraycheck.leaf.leaf_detector import LeafDetector

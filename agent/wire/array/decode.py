@@ -29,9 +29,9 @@ from agent.wire.dtypes import (
     word_of,
 )
 from agent.wire.ev import EvCodec
-from agent.wire.validate.blocks import judge
 from agent.wire.validate.frames import ALL_ROWS, JudgedBlock, has_tseth, pad_bytes
 from agent.wire.validate.rules import KIND_OF_OPCODE, Kind, RejectReason
+from agent.wire.validate.verdict_cache import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 

@@ -31,9 +31,9 @@ from agent.wire.dtypes import (
     offset_of,
 )
 from agent.wire.ev import EvCodec
-from agent.wire.validate.blocks import JUDGED_BITS, verdict_on
 from agent.wire.validate.frames import Verdict
 from agent.wire.validate.rules import KIND_OF_OPCODE, Kind
+from agent.wire.validate.verdict_cache import JUDGED_BITS, verdict_on
 
 _END = SACK_FRAME.itemsize
 """Last byte of the headers; the number holds the bytes from WORD_LEAD_BYTES to here."""

@@ -19,7 +19,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 
 
 @click.group("capture", cls=CommandGroup)
@@ -39,7 +39,7 @@ def command() -> None:
 @with_output
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Capture both ends of LINKS until `capture stop`."""
-    from scenarios.lab.start.readiness import lacks_of_capture, lacks_of_folder, require
+    from scenarios.lab.start.requirements import lacks_of_capture, lacks_of_folder, require
 
     require_root()
     require((*lacks_of_folder(runs), *lacks_of_capture()))

@@ -18,8 +18,8 @@ from scenarios.lab.client import WORKER_LOOK_S, Owner, Worker, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.protocol import RUNNING, LabStatus, Status
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, Role
-from testbed.model.names import parse_node
+from testbed.model.name_parsing import parse_node
+from testbed.model.node_names import NodeId, Role
 
 
 @click.command("inspect")

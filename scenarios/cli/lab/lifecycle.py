@@ -21,8 +21,8 @@ from scenarios.lab.lifecycle import OwnerEnd, Removed, take_down
 from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.processes import is_stopped
 from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
-from testbed.environment import tool_path
 from testbed.model.fabric import Fabric, FabricSpec
+from testbed.root_environment import tool_path
 
 if TYPE_CHECKING:
     from scenarios.file.model import Scenario
@@ -57,7 +57,7 @@ def command(
     from scenarios.file.transport import Transport
     from scenarios.lab.lifecycle import launch
     from scenarios.lab.processes import fewer_workers_text
-    from scenarios.lab.start.readiness import is_per_leaf, lacks_of_lab, require
+    from scenarios.lab.start.requirements import is_per_leaf, lacks_of_lab, require
 
     chosen = load_scenario(find_scenario(scenario)) if scenario else None
     base = (chosen.topology if chosen else Topology()).model_dump()
@@ -87,7 +87,7 @@ def _settings(
 ) -> "OwnerSettings":
     from scenarios.file.plan import plan_of
     from scenarios.lab.lifecycle import OwnerSettings
-    from scenarios.run.judge.measurement import measuring_of
+    from scenarios.run.judge.detector_demands import measuring_of
 
     settings = OwnerSettings(
         labdir.lab,

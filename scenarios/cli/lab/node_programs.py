@@ -15,10 +15,10 @@ from scenarios.errors import EnvironmentLackingError, LabStateError, UsageError
 from scenarios.isolated import isolated_command
 from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
-from testbed.environment import clean_environment, find_tool, marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
-from testbed.model.ids import namespace_name
-from testbed.model.names import parse_node
+from testbed.model.name_parsing import parse_node
+from testbed.model.node_names import namespace_name
+from testbed.root_environment import clean_environment, find_tool, marked_environment
 
 NOT_EXECUTABLE = 126
 """Exit code of a shell for a file that is not executable."""

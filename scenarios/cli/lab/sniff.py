@@ -18,8 +18,8 @@ from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.overwriting import require_own, resolved_folder, starting
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink
-from testbed.model.names import parse_link, parse_node
+from testbed.model.name_parsing import parse_link, parse_node
+from testbed.model.node_names import DirectedLink
 
 MOST_PACKETS = 10**9
 

@@ -15,7 +15,7 @@ from scenarios.cli.output import Output
 from scenarios.lab.lab_dir import LabDir, LabState
 from scenarios.lab.packets.packet_text import Filter, PacketWords, line_of
 from scenarios.lab.packets.sniffing import Heard, Listening
-from testbed.model.ids import DirectedLink
+from testbed.model.node_names import DirectedLink
 
 _LINKTYPE_ETHERNET = 1
 _WHOLE_FRAMES = 65535

@@ -19,8 +19,8 @@ from rich.text import Text
 from scenarios.cli.output import Output
 from scenarios.watch.frame import STALE_S, frame, whole_frame
 from scenarios.watch.read import LabReader
+from scenarios.watch.snapshot import View
 from scenarios.watch.tally import Tally
-from scenarios.watch.view import View
 
 
 @contextmanager

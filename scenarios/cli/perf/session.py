@@ -21,8 +21,8 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow
 from testbed.model.fabric import Fabric
-from testbed.model.ids import Role, those_there_are
-from testbed.model.names import parse_node
+from testbed.model.name_parsing import parse_node
+from testbed.model.node_names import Role, those_there_are
 
 if TYPE_CHECKING:
     from scenarios.file.transport import Transport

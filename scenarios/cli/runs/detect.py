@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from results.detect_lines import DETECT_LINES
+from results.detect_log import DETECT_LINES
 from results.errors import RunFolderError
 from results.files.event_log import Tail
 from results.files.reading import checked_records

@@ -8,8 +8,8 @@ from results.text import count_text, share_text
 from results.summary import size_text
 from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.plan import Plan
-from scenarios.lab.start.readiness import missing_here, no_room_for_plan
-from scenarios.run.judge.measurement import sendings_of
+from scenarios.lab.start.requirements import missing_here, no_room_for_plan
+from scenarios.run.judge.detector_demands import sendings_of
 from scenarios.run.judge.plan_warnings import cautions_on, power_of, too_few_for, warnings_of
 
 

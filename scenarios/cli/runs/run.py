@@ -21,7 +21,7 @@ from scenarios.cli.parameters import Whole
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.write_errors import FolderIncompleteError
+from scenarios.run.disk_errors import FolderIncompleteError
 
 _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": ExitCode.OVERLOADED}
 

@@ -75,7 +75,7 @@ def command(
 
     Each finished run is a line of results.jsonl in the folder; repeat the command to resume an interrupted study.
     """
-    from scenarios.lab.start.readiness import lacks_of_folder, require
+    from scenarios.lab.start.requirements import lacks_of_folder, require
     from scenarios.study.folder import StudyFolder
     from scenarios.study.load import find_study, load_study
 
@@ -140,8 +140,8 @@ def _begin_worker(parent: int) -> None:
 
 
 def _on_fabric(study: "Study", folder: "StudyFolder", labdir: LabDir, output: Output) -> None:
-    from scenarios.lab.start.readiness import lacks_of_lab, require
-    from scenarios.study.fabric import StudyLab
+    from scenarios.lab.start.requirements import lacks_of_lab, require
+    from scenarios.study.run_points import StudyLab
     from scenarios.study.model import without_effect
     from scenarios.study.run import open_points, run_points, runs_of
 

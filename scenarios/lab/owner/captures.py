@@ -30,7 +30,7 @@ from scenarios.lab.processes import ask_to_end, end_text, last_words, spawn
 from scenarios.lab.protocol import CaptureState
 from scenarios.lab.start.capacity import full_disk_text, require_disk
 from testbed.kernel.netns import command_inside
-from testbed.model.ids import namespace_name
+from testbed.model.node_names import namespace_name
 
 START_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 10.0

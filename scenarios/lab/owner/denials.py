@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from agent.host.control.requests import DeniedLink, LinkProbesAsked, SetDenied
 from agent.wire.detect_records import Localize
-from results.detect_lines import accusations_in
+from results.detect_log import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError
@@ -20,8 +20,8 @@ from scenarios.lab.owner.worker_requests import STEP_S, Pending, StatusOf, Steps
 from scenarios.lab.processes import worker_name
 from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
+from testbed.model.node_names import DirectedLink, NodeId, Role
 
 Counts = tuple[int, int]
 """Probes answered and lost."""

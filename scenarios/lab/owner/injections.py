@@ -28,17 +28,17 @@ from faults.request import worded
 from faults.schedule import Due, Schedule
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.timing import Act, Event, Timing
-from results.detect_lines import accusations_in
+from results.detect_log import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail
 from results.text import count_text
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.owner.fault_states import cleared, never_set, planned, removed, standing, still_there
+from scenarios.lab.owner.fault_replies import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink
 from testbed.model.node_config import Difference, Placed
+from testbed.model.node_names import DirectedLink
 
 _log = logging.getLogger("owner.faults")
 

@@ -32,8 +32,8 @@ from scenarios.isolated import own_code
 from scenarios.lab import protocol
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
 from scenarios.lab.lifecycle import Notice, OwnerSettings
+from scenarios.lab.owner.build import Lab, lab_up
 from scenarios.lab.owner.captures import CapturePlace, CaptureSize
-from scenarios.lab.owner.live import Lab, lab_up
 from scenarios.lab.owner.serve import LaterAnswer, listening, serve
 from scenarios.lab.owner.worker_requests import Later
 from scenarios.lab.processes import ProcessId, identify
@@ -41,7 +41,7 @@ from scenarios.lab.protocol import Answer, Blame, Refusal
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError
 from testbed.kernel.netns import namespaces
-from testbed.model.ids import namespace_prefix
+from testbed.model.node_names import namespace_prefix
 
 _log = logging.getLogger("owner")
 

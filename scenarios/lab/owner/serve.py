@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from agent.io.service import listen_at
+from agent.io.daemon import listen_at
 from scenarios.lab.owner.worker_requests import STEP_S
 from scenarios.lab.protocol import Answer, Blame, Refusal, Request, Shutdown
 

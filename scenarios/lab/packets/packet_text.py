@@ -36,7 +36,7 @@ from agent.wire.layers import (
 from scenarios.errors import UsageError
 from testbed.model.addressing import host_address
 from testbed.model.fabric import Fabric
-from testbed.model.ids import those_there_are
+from testbed.model.node_names import those_there_are
 
 Record = dict[str, Any]
 

@@ -23,7 +23,7 @@ from scapy.main import interact  # noqa: E402
 
 from agent.host.control import requests as ask  # noqa: E402
 from agent.host.memory import map_shared  # noqa: E402
-from agent.io.runtime import by_hand_qpn  # noqa: E402
+from agent.io.host_runtime import by_hand_qpn  # noqa: E402
 from agent.wire import layers  # noqa: E402
 from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402
 from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
@@ -36,8 +36,8 @@ from scenarios.lab.processes import worker_of  # noqa: E402
 from scenarios.lab.start.deploy import host_settings  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
-from testbed.model.ids import NodeId, Role, those_there_are  # noqa: E402
-from testbed.model.names import parse_node  # noqa: E402
+from testbed.model.name_parsing import parse_node  # noqa: E402
+from testbed.model.node_names import NodeId, Role, those_there_are  # noqa: E402
 
 PMTU = ask.QpSettings().core.pmtu
 """Most bytes that a packet may carry to a queue pair with the agent's own settings."""

@@ -19,7 +19,7 @@ from scenarios.lab.client import lab_end
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import ProcessId, is_alive
 from testbed.kernel.netns import namespace_path
-from testbed.model.ids import DirectedLink, namespace_name
+from testbed.model.node_names import DirectedLink, namespace_name
 
 _SLOTS = 1024
 """Bytes of each direction's ring. Our choice: a third of a second of what an emulated link carries."""

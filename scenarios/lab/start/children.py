@@ -35,7 +35,7 @@ from scenarios.lab.start import deploy
 from scenarios.lab.start.capacity import full_disk_text
 from testbed.kernel.netns import command_inside
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, namespace_name
+from testbed.model.node_names import NodeId, namespace_name
 
 START_TIMEOUT_S = 60.0
 """Start timeout: importing numpy and scipy on a slow, emulated machine takes several seconds."""

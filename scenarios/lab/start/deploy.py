@@ -29,8 +29,8 @@ from testbed.kernel.ports.priority import FIRST_CLASS, remove_priority, set_prio
 from testbed.kernel.ports.qdisc import Direction, attach_program
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, PortId, Role, namespace_name
 from testbed.model.node_config import Placed
+from testbed.model.node_names import NodeId, PortId, Role, namespace_name
 
 WORKER_MODULE = "agent.host"
 SPRAYCHECK_MODULE = "agent.spraycheck"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from faults.kinds import kind_named
-from faults.outages import Outage
 from faults.quantities import parse_rate
+from faults.uncounted_moments import Outage
 from results.records.perf_rows import CollectiveRow
 from results.records.rejected import Rejected
 from results.summary import (

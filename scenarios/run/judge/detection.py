@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agent.wire.detect_records import DoubtKind, LinkConclusion, Localize
-from results.detect_lines import Said
+from results.detect_log import Said
 from results.metrics import NS, precision, recall
 from results.summary import Accusation, Detected
 from results.text import count_text

@@ -15,7 +15,8 @@ from faults.quantities import parse_rate
 from results.text import count_text, share_text
 from scenarios.file.plan import Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
-from scenarios.run.judge.fault_effects import (
+from scenarios.run.judge.detector_demands import measured_pairs, needed_for
+from scenarios.run.judge.planned_losses import (
     fabric_drops,
     fault_warnings,
     hits_all_flows,
@@ -24,9 +25,8 @@ from scenarios.run.judge.fault_effects import (
     outage_warnings,
     timely_flows,
 )
-from scenarios.run.judge.measurement import measured_pairs, needed_for
 from scenarios.run.judge.prediction import Prediction, fabric_link, packets_by_pair, predict
-from testbed.model.ids import DirectedLink, NodeId, Role
+from testbed.model.node_names import DirectedLink, NodeId, Role
 
 MOST_LINKS_SHOWN = 3
 """Most links with a sentence of their own (our choice); the others are counted."""

@@ -25,8 +25,8 @@ from agent.spraycheck.statistics.uniform import plan_test
 from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
-from scenarios.run.judge.measurement import EndLeaves, announced_sendings, asked_of
-from testbed.model.ids import DirectedLink, Role
+from scenarios.run.judge.detector_demands import EndLeaves, announced_sendings, asked_of
+from testbed.model.node_names import DirectedLink, Role
 
 MOST_PATHS = 20_000
 """Most verdicts on paths for a prediction (our choice): more would take more than some seconds."""

@@ -6,9 +6,9 @@ from functools import cached_property
 
 import msgspec
 
-from agent.wire.ranges import VERSION
-from faults.outages import Outage, outages_of
-from results.detect_lines import said_in
+from agent.wire.record_ranges import VERSION
+from faults.uncounted_moments import Outage, outages_of
+from results.detect_log import said_in
 from results.files.event_log import read_records
 from results.files.run_dir import RunDir
 from results.metrics import span_ns, totals_of
@@ -19,7 +19,7 @@ from scenarios.run import collect
 from scenarios.run.collect import Recorded
 from scenarios.run.judge.checks import as_planned_check, checks_of, collective_check, load_of, missed_times
 from scenarios.run.judge.detection import Conclusion, conclusion_of, detected_of
-from scenarios.run.judge.measurement import asked_of, links_to_judge, measured_pairs, needed_for
+from scenarios.run.judge.detector_demands import asked_of, links_to_judge, measured_pairs, needed_for
 from scenarios.run.judge.traffic_checks import goodput_check, outcomes_of, path_checks
 from scenarios.run.judge.witnesses import (
     SILENT,

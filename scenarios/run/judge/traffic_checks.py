@@ -10,7 +10,7 @@ from scenarios.file.model import Expectation
 from scenarios.run.judge.checks import KEEPS_GOODPUT
 from scenarios.workload.traffic import OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId
+from testbed.model.node_names import DirectedLink, NodeId
 
 _SHOWN = 3
 """Most examples of what is wrong; the records have the rest."""

@@ -16,7 +16,7 @@ from math import ceil, log
 
 from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
+from agent.spraycheck.statistics.flow_times import LossTime, Span, share_needed
 from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
@@ -27,7 +27,7 @@ from scenarios.run.judge.detection import Accused, Conclusion, unmeasured_text
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 
 MOST_MOMENTS = 256
 """Most moments at which a spine's evidence is weighed again, evenly spread if there are more. Our choice: seconds of

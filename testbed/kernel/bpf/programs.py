@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Self
 
 from agent.base.libbpf import MISSING, libbpf
-from testbed.environment import clean_environment, find_tool
 from testbed.errors import MissingFeatureError, TestbedError
+from testbed.root_environment import clean_environment, find_tool
 
 _LOG_BYTES = 1 << 18  # a verifier log longer than this is cut; its end, which holds the reason, is kept by libbpf
 _SCHED_CLS = 3  # BPF_PROG_TYPE_SCHED_CLS

@@ -10,14 +10,14 @@ import pytest
 
 from agent.host.control import requests as ask
 from agent.host.control.commands import Commands
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
 from agent.host.worker import opened_engine
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 from tests.support.namespaces import Tap, built, counters
 from tests.support.queue_pairs import qp_settings
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.wire.ev import EvCodec
 from testbed.model.addressing import Path, paths_of
-from testbed.model.ids import NodeId
+from testbed.model.node_names import NodeId
 from tests.fabric.conformance.conftest import PLANES, SOURCE, SPINES, TARGET, Agents, Counts
 from tests.support.namespaces import needs_root
 

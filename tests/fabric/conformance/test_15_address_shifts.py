@@ -6,7 +6,7 @@ from ipaddress import IPv6Address
 import pytest
 
 from agent.wire.dtypes import BASE_FRAME, BTH_OFFSET, offset_of
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 from tests.fabric.conformance.conftest import PLANES, SOURCE, SPINES, TARGET, Agents
 from tests.support.namespaces import needs_root
 

@@ -23,7 +23,7 @@ import msgspec
 from faults.inject import Injector
 from faults.records import Journal, outstanding
 from faults.kinds import kind_named
-from faults.kinds.table import kinds_table
+from faults.kinds.reference import kinds_table
 from faults.schedule import Schedule
 from results.text import fault_text
 from scenarios.run.collect import shut_ports

@@ -16,7 +16,7 @@ from faults.records import FaultClear, FaultSet, Journal, outstanding
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 
 UP, OTHER = (
     Target(link, "p0-leaf3", Path("/run/netns/spraylab-x-p0-leaf3"), interface, ifindex)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from faults.kinds import kinds
-from faults.kinds.table import kinds_table, with_table
+from faults.kinds.reference import kinds_table, with_table
 from faults.request import WORDS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "faults.md"
@@ -11,7 +11,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "faults.md"
 
 def test_the_document_has_the_table_of_the_model():
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert with_table(text) == text, "make it anew: python -m faults.kinds.table"
+    assert with_table(text) == text, "make it anew: python -m faults.kinds.reference"
 
 
 def test_every_kind_has_a_row_and_every_other_word_a_line():

@@ -7,7 +7,7 @@ import msgspec
 from results.records.manifest import Manifest, Repeating, manifest, topology_document
 from testbed.model.addressing import ifindex_of, mac_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 
 
 def test_manifest_tells_kernel_versions_and_command() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from results.captures.tcpdump import CaptureCounts, counts_from, ends_of, most_packets, tcpdump_command
-from testbed.model.ids import LinkId, NodeId
+from testbed.model.node_names import LinkId, NodeId
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from results.captures.tcpdump import CaptureEnd, ends_of
 from results.errors import CaptureError
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import LinkId, NodeId, PortId
+from testbed.model.node_names import LinkId, NodeId, PortId
 from tests.support.sudo_user import USER, as_user, needs_root
 
 FABRIC = Fabric.of(FabricSpec(2, 8, 8, 1))

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from faults import records as written_truth
-from results.detect_lines import DETECT_LINES, said_in
+from results.detect_log import DETECT_LINES, said_in
 from results.errors import RecordError, RecordsError, TooLargeError
 from results.files.reading import MOST_LINE_BYTES, Decoder, Lines, checked_records, read_document, read_limited
 from results.files.yaml_document import MOST_BYTES

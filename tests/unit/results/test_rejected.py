@@ -1,6 +1,6 @@
 """Packets that agents do not believe: each reason has its words, what passes by is none of them, many are summed up."""
 
-from agent.host.records.counters import _counted
+from agent.host.records.process_counters import _counted
 from agent.wire.validate.rules import RejectReason
 from results.records.rejected import PASSES_BY, REASONS, SHOWN_ROWS, Rejected, rejected_lines, rejected_since
 from tests.unit.agent.host.test_commands import Worker

@@ -10,7 +10,7 @@ import pytest
 
 from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES, isolated_command, own_code
 from scenarios.lab.processes import spawn
-from testbed.environment import MARK
+from testbed.root_environment import MARK
 
 PLANTED = ("agent.py", "faults.py", "results.py", "random.py", "json.py", "click.py", "numpy.py", "sitecustomize.py")
 

@@ -5,7 +5,7 @@ from typing import Any
 from results.files.event_log import timestamp
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import ChildStatus, FaultState, LabStatus
-from scenarios.watch.view import (
+from scenarios.watch.snapshot import (
     Detection,
     EvReading,
     FaultView,

@@ -12,7 +12,7 @@ from msgspec import structs
 from agent.core.completion import CompletionQueue
 from agent.core.config import QpConfig
 from agent.core.congestion.interface import CongestionControl
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.events import Event, QpState
 from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of

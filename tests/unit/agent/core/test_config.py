@@ -3,7 +3,7 @@ import pytest
 
 from agent.core.config import QpConfig
 from agent.core.errors import ConfigError
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 
 
 def test_all_problems_are_reported_together():

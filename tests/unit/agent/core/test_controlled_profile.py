@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from agent.core.errors import ConfigError, ProfileStateError
 from agent.core.ev.controlled_profile import ControlledProfile, ProfilePaths
-from agent.core.ev.profile import GenField
-from agent.core.ev.profile_api import (
+from agent.core.ev.profile_life_cycle import (
     ALLOWED,
     ALLOWED_IF_CAPABLE,
     TRANSITIONS,
@@ -23,6 +22,7 @@ from agent.core.ev.profile_api import (
     ProfileState,
     Replacement,
 )
+from agent.core.ev.profile_sources import GenField
 from agent.core.ev.state import EvState
 
 INIT, OFFLINE, ONLINE = ProfileState

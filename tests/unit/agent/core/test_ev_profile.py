@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agent.core.errors import ConfigError
-from agent.core.ev.profile import GenField, active_rows, auto_profile, exp_profile, generated_evs
+from agent.core.ev.profile_sources import GenField, active_rows, auto_profile, exp_profile, generated_evs
 
 PLANES = np.repeat(np.arange(4, dtype=np.uint8), 16)
 EVS = np.arange(64, dtype=np.uint32) + 1000

@@ -3,7 +3,7 @@ import pytest
 
 from agent.core.config import EvConfig, LossPolicy, SprayPolicy
 from agent.core.ev.ev_set import EvSet
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from agent.core.config import LossPolicy, LossRule
 from agent.core.congestion.interface import NoControl
 from agent.core.counters import EvCounters
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.events import PlaneLossy, PlaneTried
 from agent.core.send.path_health import LossyPlane, PlaneLosses
 from agent.io.memory_fabric import PathRule

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agent.core.ev.controlled_profile import Replacements
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged
 from agent.io.memory_fabric import PathRule

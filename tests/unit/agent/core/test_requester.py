@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from agent.core.config import QpConfig
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.events import MessagesCompleted, PacketsLost, PacketsTimedOut
 from agent.core.send.requester import Requester
 from agent.wire.array.columns import SackColumns

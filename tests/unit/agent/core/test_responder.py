@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from agent.core.config import QpConfig
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.receive.responder import Responder
 from agent.wire.array.columns import WriteColumns

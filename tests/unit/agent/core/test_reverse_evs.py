@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.reverse_evs import ReverseEvs
 
 PLANES = np.repeat(np.arange(4, dtype=np.uint8), 2)

@@ -18,14 +18,14 @@ from agent.host.control.commands import Commands, packets_of
 from agent.host.control.requests import DeniedLink
 from agent.host.errors import RequestError
 from agent.host.memory import map_shared
-from agent.host.queue_pairs.announcements import CLOSING_COPIES
-from agent.host.queue_pairs.wiring import Wiring
+from agent.host.queue_pairs.construction import Wiring
+from agent.host.queue_pairs.flow_announcements import CLOSING_COPIES
 from agent.host.records.event_log import EventLog
 from agent.host.settings import FabricSettings
+from agent.io.daemon import Ending
 from agent.io.engine import Engine
+from agent.io.host_runtime import HostRuntime
 from agent.io.memory_fabric import MemoryFabric, PathRule
-from agent.io.runtime import HostRuntime
-from agent.io.service import Ending
 from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import AnnounceKind, Opcode
 from agent.wire.dtypes import ANNOUNCE_FRAME

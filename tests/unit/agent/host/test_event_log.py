@@ -11,8 +11,8 @@ from agent.core.congestion.nscc import Nscc
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import QpErrorReason, QpState
 from agent.host.records.event_log import EventDetail, EventLog
+from agent.io.host_runtime import QpEvent
 from agent.io.memory_fabric import PathRule
-from agent.io.runtime import QpEvent
 from tests.support.run_schemas import problems_in
 from tests.unit.agent.conformance.agents import PAPER, step_for
 from tests.unit.agent.io.memory_lab import Flow, build

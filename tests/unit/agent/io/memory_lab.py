@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from agent.core.config import QpConfig
 from agent.core.congestion.interface import CongestionControl
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.memory_regions import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec
 from agent.io.engine import Engine
+from agent.io.host_runtime import Channel, HostRuntime, QpEvent
 from agent.io.memory_fabric import MemoryFabric, PathRule
-from agent.io.neighbours import Neighbour
-from agent.io.runtime import Channel, HostRuntime, QpEvent
+from agent.io.peers import Neighbour
 from agent.wire.array.template import FlowTemplate, HostAddress, PortAddress
 from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec

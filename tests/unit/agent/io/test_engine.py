@@ -8,8 +8,8 @@ import pytest
 from agent.core.config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
+from agent.io.host_runtime import HostRuntime, by_hand_qpn
 from agent.io.memory_fabric import PathRule
-from agent.io.runtime import HostRuntime, by_hand_qpn
 from agent.wire.array.decode import RejectReason
 from agent.wire.array.encode import encode_writes
 from agent.wire.array.template import FlowTemplate

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from agent.base.moment import Moment
-from agent.spraycheck.accuse.causes import SourceEvidence
+from agent.spraycheck.accuse.common_causes import SourceEvidence
 from agent.spraycheck.accuse.localization import Evidence, localize
 from agent.spraycheck.accuse.monitor import Accusation, Monitor
 from agent.spraycheck.detect_log import (

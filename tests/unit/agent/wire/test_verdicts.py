@@ -18,9 +18,9 @@ from agent.wire.array.control_columns import (
 from agent.wire.array.encode import encode_sacks, encode_writes
 from agent.wire.array.template import FlowTemplate
 from agent.wire.constants import Dscp, EndpointOp, NackReason, Opcode
-from agent.wire.validate.blocks import judge
 from agent.wire.validate.frames import headers_of, judge_headers
 from agent.wire.validate.rules import FIELD_RULES, KIND_OF_OPCODE, FieldRule, Kind, RejectReason
+from agent.wire.validate.verdict_cache import judge
 from tests.unit.agent.wire.wire_frames import (
     EVS,
     PEER,

@@ -13,7 +13,7 @@ from scenarios.cli.main import main
 from scenarios.cli.output import Listener, Output
 from scenarios.cli.runs import run
 from scenarios.errors import InterruptedRunError
-from scenarios.run.write_errors import FolderIncompleteError
+from scenarios.run.disk_errors import FolderIncompleteError
 from tests.support.run_folder import LINK, summary_of, write_run
 
 

@@ -19,7 +19,7 @@ from scenarios.lab.start.capacity import (
     require_room,
 )
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import LinkId
+from testbed.model.node_names import LinkId
 
 
 def test_what_is_free_is_read_and_a_file_system_without_blocks_does_not_tell(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from scenarios.lab.owner.worker_requests import Pending
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 from tests.support.run_schemas import problems_in
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=4))

@@ -13,7 +13,7 @@ from scenarios.lab.processes import fewer_workers_text, worker_count, worker_of
 from scenarios.lab.start.deploy import leaf_process_settings, spraycheck_processes, worker_settings
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=3, spines=2, hosts_per_leaf=2))
 

@@ -11,7 +11,7 @@ from scenarios.errors import OwnerFailedError
 from scenarios.lab.lifecycle import Launched
 from scenarios.lab.owner import captures
 from scenarios.lab.processes import last_words
-from testbed.model.ids import LinkId
+from testbed.model.node_names import LinkId
 
 
 @pytest.mark.parametrize(

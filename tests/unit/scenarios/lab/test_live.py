@@ -10,8 +10,8 @@ import pytest
 from scenarios.errors import LabStateError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.lifecycle import OwnerSettings
-from scenarios.lab.owner import live
-from scenarios.lab.owner.live import MOST_EPOCHS, Lab
+from scenarios.lab.owner import build
+from scenarios.lab.owner.build import MOST_EPOCHS, Lab
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import Measuring
 from testbed.model.fabric import Fabric, FabricSpec
@@ -68,7 +68,7 @@ def test_spraycheck_goes_on_for_runs_that_ask_for_the_same(lab: Lab) -> None:
 
 
 def test_verdicts_of_many_runs_are_kept_as_long_as_there_is_room(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "MOST_DETECT_BYTES", 1000)
+    monkeypatch.setattr(build, "MOST_DETECT_BYTES", 1000)
     said = lab.labdir.detect
     for number in range(1, 8):
         lab.new_epoch(Measuring())

@@ -16,9 +16,9 @@ from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.lab.start import capacity, readiness
+from scenarios.lab.start import capacity, requirements
 from scenarios.lab.start.capacity import KEPT_BYTES, LEAST_BYTES
-from scenarios.lab.start.readiness import (
+from scenarios.lab.start.requirements import (
     lacks_of_capture,
     lacks_of_faults,
     lacks_of_folder,
@@ -40,7 +40,7 @@ def finding(name: str, present: bool, needed: bool = True) -> Finding:
 @pytest.fixture
 def _bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [finding("clang", False), finding("ip", True), finding("tcpdump", False), finding("TCX", False, False)]
-    monkeypatch.setattr(readiness, "_findings", lambda: found)
+    monkeypatch.setattr(requirements, "_findings", lambda: found)
 
 
 @pytest.mark.usefixtures("_bare_machine")

@@ -11,7 +11,7 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.packets import sniffing
 from scenarios.lab.processes import ProcessId, identify
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
+from testbed.model.node_names import NodeId
 
 FABRIC = Fabric.of(FabricSpec(1, 2, 2))
 WAYS = [way for link in FABRIC.links_of(NodeId.leaf(0, 0)) for way in link.directions]

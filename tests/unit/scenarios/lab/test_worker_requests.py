@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.host.control.requests import SetDenied
-from agent.io.service import listen_at
+from agent.io.daemon import listen_at
 from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from faults.outages import Outage
+from faults.uncounted_moments import Outage
 from results.summary import Check, FlowResult, Injected, LabChange
 from scenarios.file.model import Expectation
 from scenarios.run.judge.checks import (

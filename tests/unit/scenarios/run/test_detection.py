@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from results.detect_lines import Said, said_in
+from results.detect_log import Said, said_in
 from results.files.event_log import Fields
 from scenarios.run import collect
 from scenarios.run.judge.detection import Conclusion, conclusion_of

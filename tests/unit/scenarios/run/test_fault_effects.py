@@ -6,8 +6,8 @@ import pytest
 
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.fault_effects import outage_warnings
 from scenarios.run.judge.plan_warnings import warnings_of
+from scenarios.run.judge.planned_losses import outage_warnings
 
 HOST, SWITCH = "p0:h3>leaf3", "p0:leaf3>spine5"
 

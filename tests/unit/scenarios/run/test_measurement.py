@@ -12,7 +12,7 @@ from scenarios.file.plan import Plan, plan_of
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
 from scenarios.lab.start.deploy import spraycheck_settings
-from scenarios.run.judge.measurement import (
+from scenarios.run.judge.detector_demands import (
     announced_sendings,
     asked_of,
     links_to_judge,

@@ -7,7 +7,7 @@ import pytest
 
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
-from scenarios.run.judge.measurement import needed_for
+from scenarios.run.judge.detector_demands import needed_for
 from scenarios.run.judge.plan_warnings import failures_of, power_of, warnings_of
 
 LINK = "p0:leaf3>spine5"

@@ -16,8 +16,8 @@ from agent.core.ev.state import EvSignal, EvState
 from agent.host.control import requests as rq
 from agent.host.records.event_log import EventDetail
 from agent.host.records.event_log import EventLog as AgentLog
+from agent.io.host_runtime import QpEvent
 from agent.io.memory_fabric import PathRule
-from agent.io.runtime import QpEvent
 from agent.wire.constants import NackReason
 from results.files.event_log import EventLog, Fields, read_records, stamped
 from results.files.run_dir import RunDir
@@ -26,8 +26,8 @@ from scenarios.file.plan import Flow, plan_of
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Checked, FaultState
 from scenarios.run.collect import Recorded
+from scenarios.run.disk_errors import Unwritten
 from scenarios.run.recording import Unfinished, collect_records, repeating_of
-from scenarios.run.write_errors import Unwritten
 from scenarios.workload.collectives import CollectiveOutcome
 from scenarios.workload.traffic import OpenFlow, WorkerCounts
 from tests.support.run_schemas import events_of, problems_in

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from results.files.run_dir import RunDir
-from results.records.source_code import SourceCode
+from results.records.source_hash import SourceCode
 from scenarios.errors import OwnerFailedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
@@ -15,8 +15,8 @@ from scenarios.isolated import own_code
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureState
 from scenarios.run import stages
+from scenarios.run.disk_errors import Unwritten
 from scenarios.run.request import RunRequest
-from scenarios.run.write_errors import Unwritten
 from tests.unit.scenarios.watch_readings import status
 
 SCENARIO = Scenario.model_validate(

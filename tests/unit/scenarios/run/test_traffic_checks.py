@@ -8,8 +8,8 @@ from scenarios.file.plan import Flow
 from scenarios.run.judge.traffic_checks import PathOutcome, goodput_check, outcomes_of, path_checks
 from scenarios.workload.traffic import FlowEnd, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
+from testbed.model.node_names import DirectedLink
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2, hosts_per_leaf=2))
 UP, DOWN = "p1:leaf0>spine1", "p1:spine1>leaf1"

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from results.detect_lines import Said
+from results.detect_log import Said
 from results.errors import RecordsError
-from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
 from scenarios.study.model import Study, failed_links, points_of, without_effect
 from scenarios.study.run import open_points, run_points, runs_of, simulated
+from scenarios.study.run_points import percent, scenario_of
 from scenarios.study.score import row_of
 from scenarios.study.simulate import simulate
 from tests.unit.scenarios.study.test_model import point

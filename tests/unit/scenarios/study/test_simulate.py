@@ -12,9 +12,9 @@ from agent.spraycheck.statistics.uniform import plan_test
 from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.measurement import run_tests_of
-from scenarios.study.fabric import scenario_of
+from scenarios.run.judge.detector_demands import run_tests_of
 from scenarios.study.folder import calibrations_of
+from scenarios.study.run_points import scenario_of
 from scenarios.study.simulate import asked_of, sent_by_path, simulate
 from tests.unit.scenarios.study.test_model import point
 

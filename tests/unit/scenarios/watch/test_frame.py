@@ -9,8 +9,8 @@ from rich.text import Text
 
 from scenarios.watch.frame import LEAST_HEIGHT, LEAST_WIDTH, frame, too_small, whole_frame
 from scenarios.watch.grid import letter
+from scenarios.watch.snapshot import Detection, FaultView, LinkView, View
 from scenarios.watch.tables import folded
-from scenarios.watch.view import Detection, FaultView, LinkView, View
 from tests.unit.scenarios.watch_readings import large_view
 
 NARROW = """\

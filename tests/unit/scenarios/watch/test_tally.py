@@ -8,9 +8,9 @@ import pytest
 from results.files.event_log import Fields, timestamp
 from scenarios.lab.protocol import FaultPlanned
 from scenarios.watch.frame import whole_frame
+from scenarios.watch.snapshot import View
 from scenarios.watch.tables import fault_lines, flow_lines
 from scenarios.watch.tally import Tally
-from scenarios.watch.view import View
 from tests.unit.scenarios.watch_readings import BAD, FABRIC, SECOND, ev, fault, localize, reading, sender, status
 
 

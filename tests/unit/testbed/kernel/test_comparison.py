@@ -8,9 +8,8 @@ import pytest
 
 from testbed.kernel.comparison import compare, gone
 from testbed.kernel.node_state import NodeState
-from testbed.kernel.ports.found import FoundPort, FoundProgram
+from testbed.kernel.ports.port_state import FoundPort, FoundProgram
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     USUAL_RULES,
@@ -22,6 +21,7 @@ from testbed.model.node_config import (
     UnknownAction,
     node_config,
 )
+from testbed.model.node_names import NodeId
 
 FABRIC = Fabric.of(FabricSpec(planes=1, leaves=3, spines=2))
 SPINE = NodeId.spine(0, 1)

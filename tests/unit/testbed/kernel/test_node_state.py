@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from testbed.kernel.node_state import NodeState, differences, pending
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
 from testbed.model.node_config import EncapRed, Route, Sysctl, UnknownAction, node_config
+from testbed.model.node_names import NodeId
 
 FABRIC = Fabric.of(FabricSpec(planes=1, leaves=2, spines=1))
 CONFIG = node_config(FABRIC, NodeId.leaf(0, 0))

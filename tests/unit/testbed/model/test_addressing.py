@@ -17,7 +17,7 @@ from testbed.model.addressing import (
     usid_of,
 )
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, PortId
+from testbed.model.node_names import NodeId, PortId
 
 FABRIC = Fabric.of(FabricSpec(planes=16, leaves=256, spines=256, hosts_per_leaf=256))
 

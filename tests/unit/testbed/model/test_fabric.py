@@ -2,7 +2,7 @@ import pytest
 
 from testbed.errors import FabricError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, Role
+from testbed.model.node_names import NodeId, Role
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=3, spines=4, hosts_per_leaf=2))
 

@@ -3,7 +3,6 @@
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     Address,
@@ -17,6 +16,7 @@ from testbed.model.node_config import (
     cables_of,
     node_config,
 )
+from testbed.model.node_names import NodeId
 
 PLAIN = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2, hosts_per_leaf=2))
 STACK = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2, hosts_per_leaf=2, mtu=4000, host_stack=True))

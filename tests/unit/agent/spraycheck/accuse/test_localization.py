@@ -13,7 +13,7 @@ from agent.spraycheck.accuse.explanations import smallest_explanations
 from agent.spraycheck.accuse.localization import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_declared
-from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
+from agent.spraycheck.statistics.flow_times import LossTime, Span, share_needed
 from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 
 LEAVES = SPINES = 8

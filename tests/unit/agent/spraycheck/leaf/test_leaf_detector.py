@@ -10,7 +10,7 @@ from agent.spraycheck.leaf.bpf_layout import FLOW, MARK, NARROW_MOST, REFUSAL, C
 from agent.spraycheck.leaf.flow_reports import ChosenFlow, LeafRules
 from agent.spraycheck.leaf.leaf_detector import NO_ROOM, LeafDetector, pending_paths
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.time_spans import LossTime, Span
+from agent.spraycheck.statistics.flow_times import LossTime, Span
 from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Expectation, Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 

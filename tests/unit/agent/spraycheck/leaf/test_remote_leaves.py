@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.base.moment import Moment
-from agent.io.service import Ending
+from agent.io.daemon import Ending
 from agent.spraycheck.__main__ import step
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import UnheardFlows

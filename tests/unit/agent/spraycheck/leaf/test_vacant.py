@@ -6,7 +6,7 @@ from scipy.stats import binom
 
 from agent.core.config import EvConfig, SprayPolicy
 from agent.core.ev.ev_set import EvSet
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import FlowShape, calibrate
 from agent.spraycheck.statistics.uniform import judge, plan_test

@@ -4,8 +4,8 @@ import pytest
 
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, namespace_name, namespace_prefix
-from testbed.model.names import parse_link, parse_node
+from testbed.model.name_parsing import parse_link, parse_node
+from testbed.model.node_names import DirectedLink, LinkId, NodeId, PortId, namespace_name, namespace_prefix
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=3, hosts_per_leaf=2))
 ONE_PLANE = Fabric.of(FabricSpec(planes=1, leaves=4, spines=3))

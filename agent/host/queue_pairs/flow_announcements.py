@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agent.core.psn import psn_of
 from agent.core.send.messages import FlowShare
-from agent.io.runtime import Channel, HostRuntime
+from agent.io.host_runtime import Channel, HostRuntime
 from agent.wire.array.columns import Announcement
 from agent.wire.array.template import HostAddress
 from agent.wire.constants import AnnounceKind

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from agent.spraycheck.accuse.flow_sums import MOST_LOSE, LeafPair, PairTotals, link_sums, with_sums
 from agent.spraycheck.accuse.localization import Evidence, Finding, localize
+from agent.spraycheck.accuse.pooled_flows import MOST_LOSE, LeafPair, PairTotals, link_sums, with_sums
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.binomial import at_most
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape

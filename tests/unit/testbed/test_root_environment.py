@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.environment import SYSTEM_FOLDERS, clean_environment, find_tool, tool_path
+from testbed.root_environment import SYSTEM_FOLDERS, clean_environment, find_tool, tool_path
 
 
 def test_a_path_without_sbin_finds_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

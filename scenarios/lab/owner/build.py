@@ -34,11 +34,11 @@ from testbed.kernel.comparison import compare, gone
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.node_state import read_state
-from testbed.kernel.ports.found import found_ports
+from testbed.kernel.ports.port_state import found_ports
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, namespace_name
-from testbed.model.names import parse_link
+from testbed.model.name_parsing import parse_link
 from testbed.model.node_config import Difference, Placed, node_config
+from testbed.model.node_names import NodeId, namespace_name
 
 Show = Callable[[str], None]
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.endpoint import Endpoint, EndpointSettings, EvProbeAnswer
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
+from agent.core.host_pair import Endpoint, EndpointSettings, EvProbeAnswer
 from agent.wire.array.control_columns import EndpointRequestColumns, EndpointResponseColumns
 from agent.wire.constants import EndpointOp
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Container, Iterator, Sequence
 from fractions import Fraction
 
 from faults.kinds import Fault
-from faults.outages import swapped_by
 from faults.timing import ALWAYS, Event, Timing
+from faults.uncounted_moments import swapped_by
 from results.metrics import NS
 from results.text import count_text
 from scenarios.file.plan import AUTO, Flow, Plan, PlannedFault
-from scenarios.run.judge.measurement import crosses
-from testbed.model.ids import DirectedLink, Role
+from scenarios.run.judge.detector_demands import crosses
+from testbed.model.node_names import DirectedLink, Role
 
 
 def is_between_switches(way: DirectedLink) -> bool:

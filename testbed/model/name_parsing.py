@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import LINK_NAME, ROLES, DirectedLink, LinkId, NodeId, Role
+from testbed.model.node_names import LINK_NAME, ROLES, DirectedLink, LinkId, NodeId, Role
 
 MOST_COMPARED = 20_000
 """Most links whose names are compared with a wrong one; comparing takes some 10 us each (our choice)."""

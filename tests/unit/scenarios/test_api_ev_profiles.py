@@ -6,8 +6,8 @@ import pytest
 
 from agent.wire.ev import EvCodec
 from scenarios.api import Lab
+from scenarios.api_ev_profiles import EvEntry, EvProfile
 from scenarios.errors import UsageError, WorkerFailedError
-from scenarios.ev_profiles import EvEntry, EvProfile
 from tests.unit.scenarios.test_api import lab_over
 
 OLD, NEW, OTHER = (EvCodec().ev_of(plane, spine, 0) for plane, spine in ((0, 1), (0, 3), (1, 2)))

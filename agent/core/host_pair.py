@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.reverse_evs import ReverseEvs
 from agent.core.timeouts import OutstandingProbe, OutstandingProbes
 from agent.wire.array.control_columns import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple, TypeVar
 
-from agent.core.ev.profile import GenField
+from agent.core.ev.profile_sources import GenField
 from agent.core.ev.state import EvState
 
 

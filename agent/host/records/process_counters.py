@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agent.io.runtime import Channel, HostRuntime
+from agent.io.host_runtime import Channel, HostRuntime
 
 
 def rejections(runtime: HostRuntime, gone: Counter[str]) -> Iterator[dict[str, Any]]:

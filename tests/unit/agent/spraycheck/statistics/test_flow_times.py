@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.spraycheck.statistics.time_spans import LEAST_SEEN, MOST_SHARE, WINDOW_DOUBT, LossTime, Span, share_needed
+from agent.spraycheck.statistics.flow_times import LEAST_SEEN, MOST_SHARE, WINDOW_DOUBT, LossTime, Span, share_needed
 
 FLOW = Span(0, 1000)
 

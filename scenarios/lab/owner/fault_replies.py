@@ -10,8 +10,8 @@ from faults.records import FaultClear
 from faults.schedule import Next
 from results.files.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned, FaultState
-from testbed.model.ids import DirectedLink
 from testbed.model.node_config import Difference
+from testbed.model.node_names import DirectedLink
 
 
 def standing(status: FaultStatus, by: str) -> FaultState:

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.events import Event
 from agent.core.memory_regions import RegionTable
 from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec, Encode
-from agent.io.neighbours import Neighbour, Neighbours
+from agent.io.peers import Neighbour, Neighbours
 from agent.io.port import FramePort
 from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
 from agent.wire.array.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.spraycheck.accuse.causes import CauseKind, CommonCause, SourceEvidence, common_causes
+from agent.spraycheck.accuse.common_causes import CauseKind, CommonCause, SourceEvidence, common_causes
 from agent.spraycheck.statistics.verdicts import Verdict
 
 FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from results.detect_lines import Said, said_in
+from results.detect_log import Said, said_in
 from results.files.event_log import read_records
 from results.files.run_dir import RunDir
 from results.summary import Summary
@@ -18,12 +18,12 @@ from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.lifecycle import Launched, OwnerSettings, launch, take_down
-from scenarios.run.judge.measurement import measuring_of
+from scenarios.run.judge.detector_demands import measuring_of
 from scenarios.run.request import Listener, RunRequest
 from scenarios.run.runner import run_scenario
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of
-from testbed.model.ids import DirectedLink, Role
+from testbed.model.node_names import DirectedLink, Role
 
 MOST_REPEATED = 3
 """Repetitions of a run on a machine that did not keep up. Our choice; after that it is kept as overloaded."""

@@ -16,18 +16,18 @@ from agent.core.config import PeerQp
 from agent.core.congestion.interface import NOMINAL_HEADER_BYTES, CongestionControl
 from agent.core.congestion.nscc import Nscc
 from agent.core.ev.controlled_profile import ControlledProfile
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
 from agent.host.control.requests import QpSettings
 from agent.host.errors import RequestError
-from agent.host.queue_pairs.announcements import Announcements
 from agent.host.queue_pairs.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
 from agent.host.queue_pairs.denied_links import Denylist, LinkProbes
 from agent.host.queue_pairs.ev_profiles import Paths
+from agent.host.queue_pairs.flow_announcements import Announcements
 from agent.host.settings import FabricSettings
-from agent.io.neighbours import Neighbour
-from agent.io.runtime import Channel, HostRuntime
+from agent.io.host_runtime import Channel, HostRuntime
+from agent.io.peers import Neighbour
 from agent.wire.array.template import FlowTemplate, HostAddress
 from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from agent.io.service import Ending, listen_at
+from agent.io.daemon import Ending, listen_at
 
 INTERRUPTED = """
 import signal, sys
-from agent.io.service import Ending
+from agent.io.daemon import Ending
 
 class Interrupting:
     def __init__(self, at):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from faults.outages import outages_of
+from faults.uncounted_moments import outages_of
 
 
 def record(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.wire.ranges import Name, Text
+from agent.wire.record_ranges import Name, Text
 
 _SOURCES = (".py", ".c", ".h", ".j2", ".yaml")
 """Files that decide what a program does; compiled Python files follow from these."""

@@ -1,6 +1,6 @@
 """Hosts with which one host has queue pairs, or that probe it without one, and the endpoint packets between them.
 
-Connects `agent.core.endpoint` with addresses and templates; decides nothing about probes or ports.
+Connects `agent.core.host_pair` with addresses and templates; decides nothing about probes or ports.
 """
 
 from collections import defaultdict
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.endpoint import Endpoint, EvProbeAnswer
-from agent.core.ev.profile import EvProfile
+from agent.core.ev.profile_sources import EvProfile
 from agent.core.ev.reverse_evs import Ways
+from agent.core.host_pair import Endpoint, EvProbeAnswer
 from agent.wire.array.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,

@@ -17,12 +17,12 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.accuse.causes import CommonCause
+from agent.spraycheck.accuse.common_causes import CommonCause
 from agent.spraycheck.accuse.localization import Evidence
 from agent.spraycheck.paths import FabricLink, FabricPath, LeafPair
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_miss, declared_packets_needed, flagged, judge_declared
-from agent.spraycheck.statistics.time_spans import Span, share_needed
+from agent.spraycheck.statistics.flow_times import Span, share_needed
 from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
 from agent.spraycheck.statistics.verdicts import Doubt, DoubtKind, PathVerdict, Requirements, Verdict
 
