@@ -25,7 +25,7 @@ from agent.io.host_runtime import HostRuntime
 from agent.io.packet_ring import PacketRingPort
 from agent.wire.array import decode, encode
 from agent.wire.array.encode import write_frame_bytes
-from agent.wire.validate import blocks as verdicts
+from agent.wire.validate import verdict_cache as verdicts
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet

@@ -15,7 +15,7 @@ from agent.io.memory_fabric import PathRule
 from agent.wire.array.template import CONTROL_ROW, DATA_ROW
 from agent.wire.constants import Dscp, EndpointOp, Opcode
 from tests.support.queue_pairs import qp_settings
-from tests.unit.agent.core.test_endpoint import requests
+from tests.unit.agent.core.test_host_pair import requests
 from tests.unit.agent.host.test_commands import ADDRESSES, Worker
 
 
