@@ -19,7 +19,7 @@ _ON = {On.PORTS: "port", On.SWITCH: "switch"}
 
 
 def kinds_table() -> str:
-    """Return a table of all kinds, lists of the other words, and what each mechanism needs."""
+    """Return a table of all kinds, the names of the other words, and what each mechanism needs."""
     return "\n".join(_lines())
 
 
@@ -37,15 +37,13 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for kind in kinds():
         yield _row(kind)
+    yield ""
     for title, words in (
         ("Details", DETAIL_WORDS),
         ("Selectors", ONLY_WORDS),
         ("Times", TIMING_WORDS),
     ):
-        yield ""
-        yield f"{title}:"
-        yield ""
-        yield from (f"- `{_spelt(word)}`: {word.help}" for word in words)
+        yield f"- {title}: {', '.join(f'`{_spelt(word)}`' for word in words)}."
     yield ""
     yield "| mechanism | needs |"
     yield "|---|---|"
@@ -54,7 +52,7 @@ def _lines() -> Iterator[str]:
 
 
 def _row(kind: type[Fault]) -> str:
-    selects = "yes, then by `ebpf`" if kind.selects() else "no"
+    selects = "yes" if kind.selects() else "no"
     word = kind.says.word
     cells = (kind.kind, f"`{_spelt(word)}`", word.help, _ON[kind.says.on], selects, ", ".join(kind.says.makers))
     return f"| {' | '.join(cells)} |"
