@@ -94,7 +94,7 @@ def _names(path: str, part: Schema, _parts: Mapping[str, Schema]) -> Iterator[st
     """Return one line with the name of each key, and with its choices and default."""
     words = _words(path, part)
     names = [_name(name, field) for name, field in part["properties"].items() if name not in words]
-    rest = f"; the [words of faults](faults.md#kinds): {', '.join(f'`{name}`' for name in words)}" if words else ""
+    rest = "; the [words of faults](faults.md#kinds)" if words else ""
     yield f"{', '.join(names)}{rest}."
 
 
