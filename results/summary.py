@@ -639,7 +639,7 @@ def _load_lines(load: Load) -> Iterator[str]:
     if load.overloaded:
         yield (
             "not to be trusted: stop other work and run again, or take a smaller window_pkts or a smaller fabric "
-            "(gray-link-small, without --attach)"
+            "(gray-link-small, without --attach); a host that uses Scapy needs a lower rate, or the engine ring"
         )
 
 

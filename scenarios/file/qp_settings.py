@@ -40,9 +40,15 @@ def paced(settings: ask.QpSettings, rate_bps: int | None) -> ask.QpSettings:
     return settings.with_core(packet_interval_ns=max(1, round(settings.core.pmtu * 8e9 / rate_bps)))
 
 
-def fitting_settings(transport: Transport, seed: int, queue_pairs: int, fabric: Fabric) -> ask.QpSettings:
-    """Return settings for queue pairs of which this many lead to one host."""
+def fitting_settings(
+    transport: Transport, seed: int, queue_pairs: int, fabric: Fabric, at_scapy: int = 0
+) -> ask.QpSettings:
+    """Return settings for queue pairs of which this many lead to one host, and `at_scapy` begin or end at a host that
+    uses Scapy.
+    """
     window = fitting_window(transport.window_pkts, queue_pairs, fabric.spec.planes)
+    if at_scapy:
+        window = window_for_scapy(window, at_scapy, transport.ack_timeout_ms)
     return qp_settings_of(transport, seed).with_core(window_pkts=window)
 
 

@@ -54,6 +54,8 @@ class LabInUse:
     workers: tuple[Worker, ...]
     code: SourceCode | None = None
     """The copy of the program that the lab runs."""
+    scapy_hosts: tuple[int, ...] = ()
+    """Hosts whose packets Scapy builds and reads."""
 
 
 def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
@@ -69,7 +71,7 @@ def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
             f"lab {labdir.lab!r} is not whole before this run: {idle}; `{labdir.down_command}` and up again"
         )
     workers = [undo.enter_context(Worker(labdir.worker_socket(at))) for at in range(status.workers)]
-    return LabInUse(status.fabric(), owner, tuple(workers), status.code)
+    return LabInUse(status.fabric(), owner, tuple(workers), status.code, status.scapy_hosts)
 
 
 def idle_processes(status: protocol.LabStatus) -> str:

@@ -48,6 +48,28 @@ def test_a_scapy_host_and_a_ring_host_write_to_each_other_over_a_link_that_drops
     assert (summary["totals"]["bytes_verified"], summary["totals"]["bytes_wrong"]) == (5 * 1600 * 256, 0)
 
 
+def test_a_test_of_writes_takes_a_window_that_scapy_can_handle(lab: Lab):
+    told = lab("perf", "write-bw", "h1", "h0", "-s", "4096", "-n", "30", "-q", "2", code=(0, 5)).stdout
+    assert "window 125 packets" in told, "two queue pairs of 250 packets, half of 500 ms"
+    assert "Scapy builds and reads the packets of h0" in told
+    assert "Scapy" not in "".join(lab("perf", "write-lat", "h1", "h2", "-n", "5", code=(0, 5)).stdout.splitlines()[:2])
+
+
+def test_a_console_in_a_switch_offers_what_a_switch_can(lab: Lab):
+    said = lab("scapy", "p0-leaf1", "-c", "lab()").stdout
+    assert "mrc_write" not in said
+    assert "a switch sends nothing of its own" in said
+    assert "sniff(iface='spine0'" in said
+
+
+@pytest.mark.parametrize(("line", "error"), [("1/0", "ZeroDivisionError"), ("1 +", "SyntaxError")])
+def test_an_error_of_a_typed_line_shows_that_line_only(lab: Lab, line: str, error: str):
+    told = lab("scapy", "h0", "-c", line, code=1).stderr
+    assert error in told
+    assert "isolated" not in told
+    assert "scapy_console" not in told
+
+
 def listening(lab: Lab, *words: str) -> subprocess.Popen[str]:
     """`spraylab sniff` that hears from now on."""
     hearing = lab.start("sniff", *words, "--seconds", "60")

@@ -122,7 +122,8 @@ def _test(
     if len(groups[0]) * 4 > sizes[0]:
         raise UsageError(f"-b {sizes[0]} is less than a number for each of {len(groups[0])} hosts")
     leading = queue_pairs_to_a_host(pattern, len(groups[0]), given["qps"])
-    config = fitting_settings(transport, 1, leading, lab.fabric)
+    ends = 2 * leading if {*hosts} & {*lab.scapy_hosts} else 0  # as many lead from a host as to it
+    config = fitting_settings(transport, 1, leading, lab.fabric, ends)
     check = bool(given.pop("check"))
     return CollectiveTest(pattern, groups, sizes, check=check, config=config, group=kind, **given)
 

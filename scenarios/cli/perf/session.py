@@ -110,7 +110,9 @@ def print_rows(
     core = config.core
     sent = f"PMTU {core.pmtu}, window {count_text(core.window_pkts, 'packet')}, spraying by {core.policy.value}"
     paths = f"{count_text(spec.planes, 'plane')} of {count_text(spec.spines, 'spine')}"
-    told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
+    by_scapy = " and ".join(f"h{host}" for host in lab.scapy_hosts)
+    engine = (f"Scapy builds and reads the packets of {by_scapy}: slow, in a smaller window",) if by_scapy else ()
+    told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:], *engine)
     if not output.as_json:
         output.text("\n".join([*(f"# {each}" for each in (*told, *hindered)), header]))
     else:

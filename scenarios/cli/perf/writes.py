@@ -138,7 +138,8 @@ def _order(test: Literal["write-bw", "write-lat"], lab: "LabInUse", given: dict[
     if hosts[0] == hosts[1]:
         raise UsageError(f"{names[0]} would write to itself; name two hosts")
     size, every = given.pop("size"), given.pop("every")
-    config = fitting_settings(transport, 1, given["qps"], lab.fabric)
+    ends = given["qps"] * (2 if given.get("both") else 1)
+    config = fitting_settings(transport, 1, given["qps"], lab.fabric, ends if {*hosts} & {*lab.scapy_hosts} else 0)
     return WriteTest(test, hosts, SIZES if every else (size,), config=config, **given)
 
 

@@ -46,6 +46,8 @@ PMTU = ask.QpSettings().core.pmtu
 _ANSWERS_S = 0.5
 """Time to wait for answers; a round trip takes a few milliseconds (our choice)."""
 _TICK_NS = 8192
+_TYPED = "<-c>"
+"""File name of the line that `-c` was given, in tracebacks."""
 _CANNOT_WRITE, _PIPE_CLOSED = 3, 141
 """Exit codes, as in `scenarios.cli.exit_codes`."""
 
@@ -134,17 +136,27 @@ class Console:
         """Return what `lab()` prints."""
         spec = self.fabric.spec
         hosts = f"h0 to h{self.fabric.host_count - 1}"
+        switch = self.node.role is not Role.HOST
+        port = {Role.HOST: "plane0", Role.LEAF: "spine0", Role.SPINE: "leaf0"}[self.node.role]
+        sending = (
+            ("  a switch sends nothing of its own: for the functions that send, `spraylab scapy h0`",)
+            if switch
+            else (
+                '  mrc_write(h1, b"data", plane=0, spine=1)  a real write from this host, and what answers',
+                "  there = memory(h1, 4096)                  memory to write to: there.dqp, .va, .rkey, .data",
+                "  exchange(packet, ...)                     send packets that you built, and what answers",
+            )
+        )
+        own = "" if switch else f"Answers come to queue pair {self._own_qp:#x}, which is this console. "
         return "\n".join(
             (
                 f"You are in {self.node} of lab {self.labdir.lab}: {spec.planes} planes of {spec.leaves} leaves and "
                 f"{spec.spines} spines, hosts {hosts}; h0 is {host_address(0)}.",
                 "  path(h0, h1, plane=0, spine=1)            Ethernet to UDP over that path; add headers by /",
-                '  mrc_write(h1, b"data", plane=0, spine=1)  a real write from this host, and what answers',
-                "  there = memory(h1, 4096)                  memory to write to: there.dqp, .va, .rkey, .data",
-                "  exchange(packet, ...)                     send packets that you built, and what answers",
+                *sending,
                 "  BTH METH RETH SETH ... ls(SETH)           MRC's headers; packet.show2(), packet.summary()",
-                "  sniff(iface='plane0', count=5)            Scapy's own functions, here",
-                f"Answers come to queue pair {self._own_qp:#x}, which is this console. Files without a folder go to /.",
+                f"  sniff(iface='{port}', count=5)            Scapy's own functions, here",
+                f"{own}Files without a folder go to /.",
             )
         )
 
@@ -269,7 +281,11 @@ def _told(kind: type[BaseException], error: BaseException, trace: TracebackType 
     if isinstance(error, ScenariosError | TestbedError):
         print(f"spraylab: {error}", file=sys.stderr)
     else:
-        sys.__excepthook__(kind, error, trace)
+        typed = trace
+        while typed is not None and typed.tb_frame.f_code.co_filename != _TYPED:
+            typed = typed.tb_next
+        error.__traceback__ = None if isinstance(error, SyntaxError) else typed or trace
+        sys.__excepthook__(kind, error, error.__traceback__)
 
 
 def _flushed() -> int:
@@ -295,7 +311,7 @@ def main(arguments: list[str]) -> int:
     sys.excepthook = _told
     with closing(console):
         if len(arguments) > 2:
-            exec(compile(arguments[2], "<-c>", "single"), names)
+            exec(compile(arguments[2], _TYPED, "single"), names)
             return _flushed()
         scapy.conf.interactive_shell = "python"
         console.lab()
