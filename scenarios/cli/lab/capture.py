@@ -14,7 +14,7 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import links_like, of_lab, require_root, with_output
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.parameters import SIZE, GivenPath, Whole
-from scenarios.errors import LabStateError
+from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.captures import flaw_of
@@ -25,6 +25,10 @@ from testbed.model.name_parsing import parse_link
 @click.group("capture", cls=CommandGroup)
 def command() -> None:
     """Record links of the lab that is up into pcap files."""
+
+
+LEAST_BYTES = 1 << 16
+"""Least size limit of captures, as `limits.captures` of a scenario."""
 
 
 @command.command("start")
@@ -41,6 +45,8 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
     """Capture both ends of LINKS until `capture stop`."""
     from scenarios.lab.start.requirements import lacks_of_capture, lacks_of_folder, require
 
+    if most < LEAST_BYTES:
+        raise UsageError(f"--most {most} is too small: at least {LEAST_BYTES} bytes, as in scenarios")
     require_root()
     require((*lacks_of_folder(runs), *lacks_of_capture()))
     with Owner(labdir) as owner:

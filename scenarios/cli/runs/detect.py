@@ -60,7 +60,7 @@ def command(
     of_lab_only = sorted(given & {"follow", "all_runs", "lab"})
     if run is not None or "runs" in given:
         if of_lab_only:
-            raise UsageError(f"--{of_lab_only[0].replace('_', '-')} applies to the lab that is up, but RUN is over")
+            raise UsageError(f"--{of_lab_only[0].replace('_', '-')} applies to the lab that is up, not to the folder of a run")
         _print_folder(require_run(find_run(run, runs)), output, everything)
     elif of_lab_only or read_state(labdir) is not None:
         _of_lab(labdir, output, follow, everything, all_runs)

@@ -411,3 +411,11 @@ def test_a_whole_number_is_one_of_ascii_digits(number: str) -> None:
     result = spraylab("up", "--planes", number)
     assert result.exit_code == 2
     assert f"{number!r} is not a whole number" in result.stderr
+
+
+def test_a_capture_too_small_for_a_packet_is_refused() -> None:
+    result = spraylab("capture", "start", "p0:leaf0-spine1", "--most", "1")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "spraylab: --most 1 is too small: at least 65536 bytes, as in scenarios\n",
+    )

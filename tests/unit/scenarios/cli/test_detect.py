@@ -197,7 +197,7 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("gray", "--follow"), "--follow applies to the lab that is up, but RUN is over"),
+        (("gray", "--follow"), "--follow applies to the lab that is up, not to the folder of a run"),
         (("gray", "--all-runs"), "--all-runs applies to the lab"),
         (("gray", "--lab", "mine"), "--lab applies to the lab"),
         (("--runs", "elsewhere", "--follow"), "--follow applies to the lab"),
