@@ -72,8 +72,6 @@ def _part(path: str, part: Schema, parts: Mapping[str, Schema], describe: Descri
     inner = {name: found for name, field in part["properties"].items() if (found := _reference(field))}
     yield f"### {f'`{path}`' if path else 'The whole'}"
     yield ""
-    yield _flat(part["description"])
-    yield ""
     yield from describe(path, part, parts)
     yield ""
     for name, (definition, many) in inner.items():
@@ -81,7 +79,9 @@ def _part(path: str, part: Schema, parts: Mapping[str, Schema], describe: Descri
 
 
 def _rows(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]:
-    """Return a line with values and meaning for each key."""
+    """Return the meaning of a part, and a line with values and meaning for each key."""
+    yield _flat(part["description"])
+    yield ""
     words = _words(path, part)
     for name, field in part["properties"].items():
         if name not in words:
