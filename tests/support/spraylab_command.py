@@ -78,6 +78,7 @@ def _become(words: tuple[str, ...], env: dict[str, str], out: BinaryIO, err: Bin
         signal.signal(signal.SIGINT, signal.default_int_handler)
         logging.root.handlers.clear()
         os.environ.update(env)
+        sys.argv = ["spraylab", *words]  # a run's folder records its command
         main(list(words), prog_name="spraylab")
     except SystemExit as end:
         code = end.code
