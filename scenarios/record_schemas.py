@@ -7,6 +7,7 @@ describes one line.
 
 import json
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, Union
 
@@ -57,9 +58,19 @@ def schema_text(file: str) -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": file if file.endswith(".json") else f"a line of {file}",
-        **msgspec.json.schema(TYPES[file]),
+        **_dedented(msgspec.json.schema(TYPES[file])),
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def _dedented(schema: Any) -> Any:
+    """Remove the indentation of docstrings from descriptions, which only some versions of msgspec do."""
+    if isinstance(schema, dict):
+        return {
+            key: cleandoc(value) if key == "description" and isinstance(value, str) else _dedented(value)
+            for key, value in schema.items()
+        }
+    return [_dedented(each) for each in schema] if isinstance(schema, list) else schema
 
 
 def main(folder: Path) -> None:
