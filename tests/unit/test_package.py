@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from functools import cache
 from pathlib import Path
@@ -91,3 +92,9 @@ def test_the_wheel_works_away_from_the_sources(wheel: Path, tmp_path: Path) -> N
 
     assert said("--version") == f"spraylab, version {VERSION}\n"
     assert "gray-link" in said("validate", "gray-link")
+
+
+def test_the_oldest_setuptools_that_is_installed_can_build_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (builds,) = project["build-system"]["requires"]
+    assert builds in project["project"]["dependencies"]
