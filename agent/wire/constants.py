@@ -18,7 +18,8 @@ PSN_SPACE = 1 << PSN_BITS
 """Number of packets that a flow can number."""
 PSN_MASK = PSN_SPACE - 1
 QPN_MASK = 0xFFFFFF
-MSN_MASK = 0xFFFF
+MSN_MASK = 0xFFFFFF
+RQMSN_MASK = 0xFFFF
 RCVD_BYTES_MASK = 0xFFFFFF
 RCVD_BYTES_UNIT = 256
 OOO_COUNT_MAX = 0x7FFF
@@ -38,14 +39,7 @@ METH_BYTES = 4
 TSETH_BYTES = 4
 RETH_BYTES = 16
 IMMDT_BYTES = 4
-AETH_BYTES = 4
-SETH_BYTES = 28
-CC_STATE_BYTES = 8
 PORT_MASK_BYTES = 4
-NETH_BYTES = 20
-PETH_BYTES = 16
-ERTH_BYTES = 16
-EETH_BYTES = 36
 ICRC_BYTES = 4
 MAX_PAD_BYTES = 3
 
@@ -70,8 +64,6 @@ SPRAYCHECK_MARK = 0x01
 # TSETH, MRC 7.5.2.
 TSETH_FTYPE = 0x1
 TSETH_TSR = 0x8000
-TSETH_TICK_NS = 128
-"""Duration of a tick when tsr = 0."""
 TX_TIMESTAMP_TICK_NS = 8192
 """Duration of a tick when tsr = 1. Our choice: 16 bits wrap after 537 ms, above any round trip of an emulated
 fabric."""

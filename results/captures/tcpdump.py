@@ -14,6 +14,9 @@ SNAPLEN_BYTES = 256
 MOST_BYTES = 1 << 30
 """Most bytes of all files of one capture unless another limit is set: about four million packets (our choice)."""
 
+LEAST_BYTES = 1 << 16
+"""Least size limit of all files of one capture (our choice)."""
+
 _FILE_HEADER_BYTES, _PACKET_HEADER_BYTES = 24, 16
 """pcap(5), classic format."""
 

@@ -13,6 +13,7 @@ from agent.host.programs.patterns import Pattern
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.grammar import Takes, Word
 from faults.request import WORDS
+from results.captures import tcpdump
 from scenarios.file.transport import Transport
 from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate, written
 
@@ -233,9 +234,9 @@ class Limits(Part):
 
     events: Bytes = Field(default=256 << 20, ge=1 << 16, le=MOST_BYTES)
     """Size limit of agents' events, in equal shares per engine worker; the latest are kept."""
-    captures: Bytes = Field(default=1 << 30, ge=1 << 16, le=MOST_BYTES)
+    captures: Bytes = Field(default=tcpdump.MOST_BYTES, ge=tcpdump.LEAST_BYTES, le=MOST_BYTES)
     """Size limit of all captures together, in equal shares; a file ends when its share is full."""
-    snaplen: int = Field(default=256, ge=64, le=65535)
+    snaplen: int = Field(default=tcpdump.SNAPLEN_BYTES, ge=64, le=65535)
     """Captured bytes per packet; 256 hold all headers of a write and the first bytes of its data."""
 
 

@@ -15,7 +15,7 @@ from agent.core.events import QpErrorReason
 from agent.core.psn import psn_of, read_run, write_run
 from agent.wire.array.columns import FEW_ROWS, Rows, WriteColumns
 from agent.wire.array.control_columns import AckBatch
-from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, NakCode, Opcode
+from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, MSN_MASK, RQMSN_MASK, NakCode, Opcode
 
 _STARTS, _ENDS = np.zeros((2, 256), np.uint16)
 _STARTS[[Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] = 1
@@ -139,8 +139,6 @@ class Sequence:
         return (offset + 1 >= self._end) == (tail >= _FLAG)
 
 
-_MSN_MASK = 0xFFFFFF
-_RQMSN_MASK = 0xFFFF
 _LAST = np.array(Opcode.WRITE_LAST.value, np.uint8)
 """Least opcode that ends a message; all above it do too."""
 _HAS_IMM = np.array(1, np.uint8)
@@ -201,7 +199,7 @@ class Delivery:
         if not np.count_nonzero(last & _HAS_IMM):
             return True
         with_imm = (ending & (opcodes & _HAS_IMM != 0)).nonzero()[0]
-        ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & _RQMSN_MASK
+        ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & RQMSN_MASK
         columns = (cols.imm, cols.dmalen, cols.rqmsn)
         values = zip(*(column[rows][with_imm].tolist() for column in columns), strict=True)
         # One iteration per immediate, and few of those are in flight.
@@ -251,7 +249,7 @@ class Delivery:
             if offset >= stop:
                 break
             imm, length, rqmsn = self._immediates.pop(offset)
-            if rqmsn != self.delivered & _RQMSN_MASK:
+            if rqmsn != self.delivered & RQMSN_MASK:
                 return QpErrorReason.LOCAL_INVALID_REQUEST, offset
             wr_id = self._receives.take()
             if wr_id is None:
@@ -272,6 +270,6 @@ class Delivery:
         return AckBatch(
             psn=np.array([psn_of(offset, self._start_psn)], np.uint32),
             syndrome=np.array([syndrome], np.uint8),
-            msn=np.array([self.messages & _MSN_MASK], np.uint32),
+            msn=np.array([self.messages & MSN_MASK], np.uint32),
             ev_index=np.array([ev_index], np.uint16),
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from results.captures.tcpdump import SNAPLEN_BYTES
+from results.captures.tcpdump import LEAST_BYTES, SNAPLEN_BYTES
 from results.files import run_dir
 from results.files.user_files import invoker
 from results.text import count_text
@@ -25,10 +25,6 @@ from testbed.model.name_parsing import parse_link
 @click.group("capture", cls=CommandGroup)
 def command() -> None:
     """Record links of the lab that is up into pcap files."""
-
-
-LEAST_BYTES = 1 << 16
-"""Least size limit of captures, as `limits.captures` of a scenario."""
 
 
 @command.command("start")

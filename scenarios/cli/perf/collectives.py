@@ -2,6 +2,7 @@
 others.
 """
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ from scenarios.cli.perf.session import (
     WARMUP,
     host_of,
     print_rows,
+    scapy_note,
     transport_of,
     transport_options,
     under_test,
@@ -80,7 +82,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
                 output,
                 lab,
                 test.config,
-                _head(test),
+                (*_head(test), *scapy_note(lab, chain(*test.groups))),
                 HEADER,
                 collective_rows(lab.workers, test, undo),
                 row_line,

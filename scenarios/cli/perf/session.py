@@ -88,6 +88,12 @@ def host_of(name: str, fabric: Fabric) -> int:
     return node.index
 
 
+def scapy_note(lab: "LabInUse", hosts: Iterable[int]) -> tuple[str, ...]:
+    """Name those of a test's hosts that use Scapy, in a line for its head; empty without any."""
+    names = " and ".join(f"h{host}" for host in sorted({*hosts} & {*lab.scapy_hosts}))
+    return (f"Scapy builds and reads the packets of {names}: slow, so the window is kept small",) if names else ()
+
+
 def print_rows(
     output: Output,
     lab: "LabInUse",
@@ -110,9 +116,7 @@ def print_rows(
     core = config.core
     sent = f"PMTU {core.pmtu}, window {count_text(core.window_pkts, 'packet')}, spraying by {core.policy.value}"
     paths = f"{count_text(spec.planes, 'plane')} of {count_text(spec.spines, 'spine')}"
-    by_scapy = " and ".join(f"h{host}" for host in lab.scapy_hosts)
-    engine = (f"Scapy builds and reads the packets of {by_scapy}: slow, in a smaller window",) if by_scapy else ()
-    told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:], *engine)
+    told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:
         output.text("\n".join([*(f"# {each}" for each in (*told, *hindered)), header]))
     else:

@@ -21,6 +21,7 @@ from scenarios.cli.perf.session import (
     WARMUP,
     host_of,
     print_rows,
+    scapy_note,
     transport_of,
     transport_options,
     under_test,
@@ -152,6 +153,7 @@ def _printed(
     head = (
         f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {count_text(test.qps, 'queue pair')}, {ways}",
         _UNITS if test.test == "write-bw" else _TIMES[test.until],
+        *scapy_note(lab, test.hosts),
     )
     rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo, moved_to=Progress(output, test).moved_to)
     return print_rows(output, lab, test.config, head, write_header(test.test), rows, write_line, cost_line)

@@ -26,7 +26,7 @@ from agent.host.memory import map_shared  # noqa: E402
 from agent.io.host_runtime import by_hand_qpn  # noqa: E402
 from agent.wire import layers  # noqa: E402
 from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402
-from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
+from agent.wire.constants import ETHERNET_BYTES, TX_TIMESTAMP_TICK_NS, Dscp, Ecn, Opcode  # noqa: E402
 from agent.wire.ev import EvCodec  # noqa: E402
 from agent.wire.scapy import build  # noqa: E402
 from scenarios.errors import EnvironmentLackingError, LabStateError, ScenariosError, UsageError  # noqa: E402
@@ -45,7 +45,6 @@ PMTU = ask.QpSettings().core.pmtu
 
 _ANSWERS_S = 0.5
 """Time to wait for answers; a round trip takes a few milliseconds (our choice)."""
-_TICK_NS = 8192
 _TYPED = "<-c>"
 """File name of the line that `-c` was given, in tracebacks."""
 _CANNOT_WRITE, _PIPE_CLOSED = 3, 141
@@ -99,9 +98,6 @@ class RemoteMemory:
     def __repr__(self) -> str:
         """Return everything that a packet must name."""
         return f"memory of {self.host}, {self.size} bytes: dqp={self.dqp:#x} va={self.va:#x} rkey={self.rkey:#x}"
-
-
-leave_home()
 
 
 class Console:
@@ -250,7 +246,9 @@ class Console:
         far = self.memory(target, max(1, len(data)))
         try:
             packet = base / layers.BTH(opcode=Opcode.WRITE_ONLY, dqp=far.dqp, a=1, psn=0)
-            packet /= layers.METH(msn=0) / layers.TSETH(tx_timestamp=time.monotonic_ns() // _TICK_NS & 0xFFFF)
+            packet /= layers.METH(msn=0) / layers.TSETH(
+                tx_timestamp=time.monotonic_ns() // TX_TIMESTAMP_TICK_NS & 0xFFFF
+            )
             packet /= layers.RETH(va=far.va, rkey=far.rkey, dmalen=len(data)) / scapy.Raw(data)
             return self.exchange(packet)
         finally:
